@@ -1,0 +1,1 @@
+"""Clients: they call a server, and answer what it asks."""

@@ -1,0 +1,95 @@
+"""The seam between the client and the wire, and how every wire turns frames into messages and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from ..errors import INVALID_PARAMS, INVALID_REQUEST, LocalProtocolError
+from ..protocol.jsonrpc import Malformed, Message, decode, encode, scan
+from ..protocol.lines import Oversized
+from ..protocol.versions import FEATURES, Version
+
+Receive = Callable[[Message | Malformed], None]
+"""Takes each message that comes from the server, in order. It does not block and does not raise."""
+Lost = Callable[[Exception], None]
+"""Called once when the connection has ended and no message can come any more, with the exception that says why."""
+
+
+class Transport(Protocol):
+    """Carries messages to one server and back.
+
+    `request_streams`: each request has a response stream of its own, whose closing cancels it (streamable HTTP). Then
+    `send` of a request returns when its response has been received, and abandons the stream when it is cancelled.
+    """
+
+    request_streams: bool
+
+    async def open(self, receive: Receive, lost: Lost) -> None:
+        """Connect. Raises: ConnectionFailed that names host or command and the cause."""
+
+    async def send(self, message: Message) -> None:
+        """Send one message. Safe to call from several tasks at once.
+
+        Raises: ConnectionLost if it cannot be delivered, or its response stream ended without the response.
+        RemoteProtocolError for an HTTP status that is no JSON-RPC answer, AuthRequired for 401.
+        """
+
+    def negotiated(self, version: Version) -> None:
+        """Tell the transport which version is spoken from now on."""
+
+    async def listen(self) -> None:
+        """Begin to receive what belongs to no request (the GET stream of a legacy HTTP session). Returns at once where
+        there is nothing to do."""
+
+    async def close(self) -> None:
+        """Disconnect and free everything. May be called in another task than `open`, and more than once."""
+
+
+def encoded(message: Message) -> bytes:
+    """A message as UTF-8 JSON.
+
+    Raises: LocalProtocolError where its params or result hold what JSON in UTF-8 cannot.
+    """
+    try:
+        return encode(message)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        what = getattr(message, "method", "the response")
+        raise LocalProtocolError(INVALID_PARAMS, f"{what} cannot be sent as JSON: {error}") from error
+
+
+_batch = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def read(data: bytes, version: Version | None) -> list[Message | Malformed]:
+    """The messages in one frame: one, or those of a batch, where `version` has batches ("Implementations MUST support
+    receiving JSON-RPC batches", 2025-03-26 basic/index)."""
+    if version is not None and FEATURES[version].batches and data.lstrip()[:1] == b"[":
+        try:
+            return [decode(bytes(part)) for part in _batch.decode(data)]
+        except (msgspec.DecodeError, RecursionError):
+            pass
+    return [decode(data)]
+
+
+def is_junk(message: Message | Malformed, data: bytes) -> bool:
+    """Whether `data`, read as `message`, is no attempt at a JSON-RPC message at all, such as the output of a print."""
+    if not isinstance(message, Malformed) or message.id is not None or message.is_response:
+        return False
+    return data.lstrip()[:1] != b"{" or "method" not in scan(data)[1]
+
+
+_LAST_ID = re.compile(rb'"id"\s*:\s*(?:-?\d{1,18}|"(?:[^"\\]|\\.)*")\s*}\s*\Z')
+
+
+def too_large(part: Oversized) -> Malformed:
+    """What stands for a message over the limit, so that the waiter for it fails. `id` is None where it was not found:
+    some peers write it first, others last."""
+    id, members = scan(part.head)
+    if id is None and (last := _LAST_ID.search(part.tail)):
+        id, _ = scan(b"{" + last[0])
+    text = f"a message of {part.size} bytes is over the limit of {part.limit} (max_message)"
+    return Malformed(INVALID_REQUEST, text, id, not members & {"method", "params"})

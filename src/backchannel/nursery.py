@@ -1,0 +1,101 @@
+"""A task group that lives in a task of its own, so that what owns it may be opened in one task and closed in another.
+
+How it works: the group is entered and left by a task that belongs to the event loop itself. It is started when the
+first task is put into it, so an owner that never needs a task has none. `close` cancels what still runs, waits for it,
+and may be called from anywhere, any number of times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextvars import Context, copy_context
+from typing import Any
+
+import anyio
+import anyio.abc
+
+logger = logging.getLogger("backchannel")
+
+
+def current_task() -> object:
+    """The identity of the task that runs, on asyncio and trio alike."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        import trio
+
+        return trio.lowlevel.current_task()
+
+
+def _spawn(run: Callable[[], Any]) -> object:
+    """Start a task that belongs to the event loop, with an empty set of context variables. Returns its owner's hold."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        import trio
+
+        return trio.lowlevel.spawn_system_task(run, context=Context())
+    return loop.create_task(run(), context=Context())
+
+
+class Nursery:
+    """Owns tasks. A task that fails is logged and does not disturb the others."""
+
+    def __init__(self) -> None:
+        self._group: anyio.abc.TaskGroup | None = None
+        self._waiting: list[tuple[Callable[..., Awaitable[Any]], tuple[Any, ...], Context]] = []
+        self._host: object = None
+        self._stop = anyio.Event()
+        self._ended = anyio.Event()
+        self._count = 0
+        self.closed = False
+
+    @property
+    def running(self) -> int:
+        """How many tasks run."""
+        return self._count
+
+    def start(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        """Run `function(*args)` in a task, with the caller's context variables.
+
+        Raises: RuntimeError after `close`.
+        """
+        if self.closed:
+            raise RuntimeError("the owner of this task has been closed")
+        self._count += 1
+        if self._group is not None:
+            self._group.start_soon(self._guard, function, args)
+            return
+        self._waiting.append((function, args, copy_context()))
+        if self._host is None:
+            self._host = _spawn(self._run)
+
+    async def close(self) -> None:
+        """Cancel all tasks and wait until they have ended."""
+        self.closed = True
+        self._stop.set()
+        if self._host is not None:
+            with anyio.CancelScope(shield=True):
+                await self._ended.wait()
+
+    async def _run(self) -> None:
+        try:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                for function, args, context in self._waiting:
+                    context.run(group.start_soon, self._guard, function, args)
+                self._waiting.clear()
+                await self._stop.wait()
+                group.cancel_scope.cancel()
+        finally:
+            self._ended.set()
+
+    async def _guard(self, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
+        try:
+            await function(*args)
+        except Exception:
+            logger.exception("a background task failed: %r", function)
+        finally:
+            self._count -= 1

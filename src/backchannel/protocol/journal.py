@@ -1,0 +1,145 @@
+"""The recorded answers and steps of one call, in order: what makes a handler that runs from the top on each round see
+the same again.
+
+How it works: each ask and each step takes a place when it is called. Without a key the place is its ordinal among
+those without a key; with one, the key is the place. On a later round the entry that was recorded at that place is
+compared with what is asked now. What was answered or finished must match; what is still open is replaced by what is
+asked now. `frontier` is the key of the question that the handler waited for when the last round ended: until that one
+is delivered, the handler repeats itself, and its notifications are silent.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import msgspec
+
+from ..errors import JournalMismatch
+
+STEP = "step"
+"""The kind of a step. Questions have the name of their method as kind."""
+END = "\n"
+"""The frontier of a round in which the handler ran to its end. No key is like it."""
+
+
+class Status(enum.IntEnum):
+    """What is known of an entry."""
+
+    OPEN = 0
+    DONE = 1
+    FAILED = 2
+
+
+class Entry(msgspec.Struct, array_like=True, omit_defaults=True):
+    """One place.
+
+    kind: STEP or the method of a question.  text: the question's text or the step's name.  digest: of the schema.
+    value: the answer, the step's value, or for a failed step its type name and message.  deadline: seconds since the
+    epoch, after which an answer comes too late.
+    """
+
+    key: str
+    kind: str
+    text: str
+    digest: str
+    named: bool = False
+    status: Status = Status.OPEN
+    value: msgspec.Raw = msgspec.Raw(b"null")
+    deadline: float | None = None
+
+
+class _Sealed(msgspec.Struct, array_like=True):
+    frontier: str | None
+    entries: list[Entry]
+
+
+_decoder = msgspec.json.Decoder(_Sealed)
+_PREFIX = {"elicitation/create": "elicit", "sampling/createMessage": "sample", "roots/list": "roots", STEP: STEP}
+
+
+class Journal:
+    """The entries of one call. Empty in the first round."""
+
+    def __init__(self, entries: list[Entry] | None = None, frontier: str | None = None):
+        self.entries = {entry.key: entry for entry in entries or []}
+        self.frontier = frontier
+        self._places = [entry.key for entry in entries or [] if not entry.named]
+        self._taken: set[str] = set()
+        self._cursor = 0
+
+    @classmethod
+    def load(cls, data: bytes) -> Journal:
+        """The journal of the round before. Raises: msgspec.DecodeError."""
+        sealed = _decoder.decode(data)
+        return cls(sealed.entries, sealed.frontier)
+
+    def dump(self) -> bytes:
+        """The journal as JSON, to be sealed. Entries that this round did not come to are kept: it may have been cut
+        short, and what was answered stays answered."""
+        return msgspec.json.encode(_Sealed(self.frontier, list(self.entries.values())))
+
+    def place(self, kind: str, text: str, digest: str = "", key: str | None = None) -> Entry:
+        """Take the next place, or the place `key`, and return the entry there.
+
+        Raises: JournalMismatch if another question or step is recorded there with an answer or a value.
+        ValueError if `key` was taken before in this round.
+        """
+        place = key if key is not None else self._next(kind)
+        if place in self._taken:
+            raise ValueError(f"the key {place!r} is used twice in one call")
+        self._taken.add(place)
+        recorded = self.entries.get(place)
+        if recorded is not None:
+            if recorded.kind == kind and recorded.digest == digest and (recorded.named or recorded.text == text):
+                return recorded
+            if recorded.status is not Status.OPEN:
+                raise _mismatch(recorded, kind, text)
+            if self.frontier == place:
+                self.frontier = None
+        entry = Entry(place, kind, text, digest, named=key is not None)
+        self.entries[place] = entry
+        return entry
+
+    def _next(self, kind: str) -> str:
+        """The key of the next place: what is recorded there, or a new one made of the kind and the ordinal."""
+        ordinal = self._cursor
+        self._cursor += 1
+        if ordinal < len(self._places):
+            return self._places[ordinal]
+        key = f"{_PREFIX.get(kind, kind)}-{ordinal + 1}"
+        while key in self.entries:
+            key += "_"
+        self._places.append(key)
+        return key
+
+    @property
+    def open_questions(self) -> list[Entry]:
+        """The questions of this round that have no answer, in the order in which they were asked."""
+        return [
+            entry
+            for entry in self.entries.values()
+            if entry.key in self._taken and entry.status is Status.OPEN and entry.kind != STEP
+        ]
+
+    def fill(self, responses: dict[str, Any]) -> None:
+        """Record answers. Only open questions take one; unknown keys are ignored."""
+        for key, value in responses.items():
+            entry = self.entries.get(key)
+            if entry is not None and entry.status is Status.OPEN and entry.kind != STEP:
+                entry.value, entry.status = value, Status.DONE
+
+
+def _mismatch(recorded: Entry, kind: str, text: str) -> JournalMismatch:
+    before, now = _describe(recorded.kind, recorded.text), _describe(kind, text)
+    return JournalMismatch(
+        f"the handler took another way than before: {before} was recorded at this place, and now it is {now}. "
+        "Make the code before a question deterministic: record what changes with ctx.step, or give the question a key=.",
+        before,
+        now,
+    )
+
+
+def _describe(kind: str, text: str) -> str:
+    short = text if len(text) <= 200 else text[:200] + "…"
+    return f"{_PREFIX.get(kind, kind)} {short!r}"

@@ -1,0 +1,186 @@
+"""The protocol versions, and every difference between them as a table.
+
+Nothing outside this module compares versions: code asks `FEATURES[version]` or calls a function from here.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+
+class Era(enum.Enum):
+    """Legacy versions have sessions that begin with `initialize`; modern ones carry all metadata in each request
+    (basic/versioning, Terminology)."""
+
+    LEGACY = "legacy"
+    MODERN = "modern"
+
+
+class Version(enum.StrEnum):
+    """A protocol version. It equals its name on the wire: `ctx.version == "2026-07-28"`."""
+
+    V2024_11_05 = "2024-11-05"
+    V2025_03_26 = "2025-03-26"
+    V2025_06_18 = "2025-06-18"
+    V2025_11_25 = "2025-11-25"
+    V2026_07_28 = "2026-07-28"
+
+    @property
+    def era(self) -> Era:
+        """Whether this version is legacy or modern."""
+        return FEATURES[self].era
+
+    @property
+    def is_modern(self) -> bool:
+        """True for the stateless protocol."""
+        return FEATURES[self].era is Era.MODERN
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What a protocol version has. Fields that are off were introduced later, or removed.
+
+    structured: what `structuredContent` may be: "none", an "object", or "any" JSON value.
+    """
+
+    era: Era = Era.LEGACY
+    batches: bool = False
+    audio: bool = False
+    structured: Literal["none", "object", "any"] = "none"
+    elicitation: frozenset[str] = frozenset()
+    elicitation_submodes: bool = False
+    sampling_tools: bool = False
+    sampling_context_gate: bool = False
+    form: Literal["none", "plain", "titled"] = "none"
+    version_header: bool = False
+    url_elicitation_id: bool = False
+    tool_titles: bool = False
+
+
+_FORM, _BOTH = frozenset({"form"}), frozenset({"form", "url"})
+_NOV25: dict[str, Any] = {
+    "audio": True,
+    "elicitation": _BOTH,
+    "elicitation_submodes": True,
+    "sampling_tools": True,
+    "sampling_context_gate": True,
+    "form": "titled",
+    "version_header": True,
+    "tool_titles": True,
+}
+
+FEATURES: dict[Version, Features] = {
+    Version.V2024_11_05: Features(),
+    Version.V2025_03_26: Features(batches=True, audio=True),
+    Version.V2025_06_18: Features(
+        audio=True, structured="object", elicitation=_FORM, form="plain", version_header=True, tool_titles=True
+    ),
+    Version.V2025_11_25: Features(structured="object", url_elicitation_id=True, **_NOV25),
+    Version.V2026_07_28: Features(era=Era.MODERN, structured="any", **_NOV25),
+}
+
+SUPPORTED = tuple(reversed(Version))
+"""Newest first."""
+LEGACY = tuple(version for version in SUPPORTED if version.era is Era.LEGACY)
+MODERN = tuple(version for version in SUPPORTED if version.era is Era.MODERN)
+LATEST_LEGACY = LEGACY[0]
+LATEST_MODERN = MODERN[0]
+ASSUMED = Version.V2025_03_26
+"""What an HTTP request that does not say its version speaks (2025-11-25 basic/transports, Protocol Version Header)."""
+
+META_VERSION = "io.modelcontextprotocol/protocolVersion"
+META_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+META_CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+
+
+def parse(name: str) -> Version | None:
+    """The version of this name, or None if it is not one of ours."""
+    try:
+        return Version(name)
+    except ValueError:
+        return None
+
+
+def is_legacy(name: str) -> bool:
+    """True for the name of a legacy version that we speak."""
+    version = parse(name)
+    return version is not None and version.era is Era.LEGACY
+
+
+def is_modern(name: str) -> bool:
+    """True for the name of a modern version that we speak."""
+    version = parse(name)
+    return version is not None and version.era is Era.MODERN
+
+
+def negotiate(offer: str) -> Version:
+    """The server's answer to an `initialize` that offers `offer`: the same version if it is a legacy one that we
+    speak, else our latest legacy one (2025-11-25 basic/lifecycle, Version Negotiation). Never a modern version."""
+    version = parse(offer)
+    return version if version is not None and version.era is Era.LEGACY else LATEST_LEGACY
+
+
+def choose(supported: list[str]) -> Version | None:
+    """The client's choice from a server's list: the newest that both speak, or None."""
+    return next((version for version in SUPPORTED if version.value in supported), None)
+
+
+_CACHEABLE = frozenset(
+    {
+        "server/discover",
+        "tools/list",
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+    }
+)
+
+
+def finish(version: Version, method: str, result: dict[str, Any], server_info: Any) -> dict[str, Any]:
+    """Give a result the members that its version wants: on modern `resultType`, `serverInfo` in `_meta`
+    (basic/index, Per-response protocol fields), and the cache hints of list and read results
+    (server/utilities/caching). On legacy, leave out what that version does not know.
+
+    result: the result as a dict of its wire names; it is changed and returned.
+    """
+    features = FEATURES[version]
+    if features.era is Era.MODERN:
+        result.setdefault("resultType", "complete")
+        result["_meta"] = {META_SERVER_INFO: server_info, **(result.get("_meta") or {})}
+        if method in _CACHEABLE and result["resultType"] == "complete":
+            result.setdefault("ttlMs", 0)
+            result.setdefault("cacheScope", "private")
+        return result
+    result.pop("ttlMs", None)
+    result.pop("cacheScope", None)
+    if method == "tools/list":
+        result["tools"] = [_legacy_tool(features, msgspec.to_builtins(tool)) for tool in result["tools"]]
+    if method == "tools/call" and not _carries(features, result.get("structuredContent", msgspec.UNSET)):
+        result.pop("structuredContent", None)
+    return result
+
+
+def _carries(features: Features, value: Any) -> bool:
+    """Whether a legacy version may carry this structured content: an object, or nothing at all."""
+    if features.structured == "none":
+        return False
+    raw = bytes(value)[:1] == b"{" if isinstance(value, msgspec.Raw) else isinstance(value, dict)
+    return features.structured == "any" or raw
+
+
+def _legacy_tool(features: Features, tool: dict[str, Any]) -> dict[str, Any]:
+    """A tool's entry without the members that its version lacks: before 2026-07-28 an output schema is an object's."""
+    hidden = set()
+    schema = tool.get("outputSchema")
+    if features.structured == "none" or (schema is not None and schema.get("type") != "object"):
+        hidden.add("outputSchema")
+    if not features.tool_titles:
+        hidden |= {"title", "icons"}
+    return {name: value for name, value in tool.items() if name not in hidden}

@@ -1,0 +1,153 @@
+"""Serving one duplex channel of messages, both eras at once: stdio and in-process (basic/transports/stdio).
+
+How it works: one task reads, one writes, and each request has one of its own. Everything that is sent goes through the
+session's stream, whose reader is the writing task. `initialize` is served by the reading task itself, so that what is
+pipelined behind it finds the session ready.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+import anyio
+import anyio.abc
+import msgspec
+
+from ..errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, LocalProtocolError, UnsupportedVersion
+from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Malformed, Message, Request
+from ..protocol.methods import METHODS, Direction, lookup
+from ..protocol.peer import Reply
+from ..protocol.types.requests import RequestMeta, RequestParams
+from ..protocol.versions import LATEST_LEGACY, MODERN, SUPPORTED, Version, is_modern
+from .dispatch import Dispatcher
+from .exchange import ClientInfo, Exchange, Principal
+from .session import Session
+from .streams import EventStream
+
+logger = logging.getLogger("backchannel.server")
+
+
+class Channel(Protocol):
+    """Any duplex stream of messages."""
+
+    async def receive(self) -> Message | Malformed:
+        """The next message. Raises: anyio.EndOfStream at the end."""
+
+    async def send(self, message: Message) -> None:
+        """Send one message. Raises: anyio.BrokenResourceError if nobody reads any more."""
+
+
+async def serve(dispatcher: Dispatcher, channel: Channel, principal: Principal | None = None) -> None:
+    """Serve a channel until its other end closes. Handlers that still run then are cancelled."""
+    session = Session(EventStream(), principal=principal)
+    async with anyio.create_task_group() as group:
+        group.start_soon(_write, session.stream, channel, group.cancel_scope)
+        try:
+            while True:
+                try:
+                    message = await channel.receive()
+                except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+                    break
+                await _take(dispatcher, session, message, group)
+        finally:
+            session.close()
+        group.cancel_scope.deadline = anyio.current_time() + GRACE
+
+
+GRACE = 1.0
+"""Seconds for handlers to end, once nobody listens any more."""
+
+
+async def _write(stream: EventStream, channel: Channel, scope: anyio.CancelScope) -> None:
+    while (message := await stream.next()) is not None:
+        try:
+            await channel.send(message)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            scope.cancel("nobody reads what is sent")
+            return
+
+
+async def _take(
+    dispatcher: Dispatcher, session: Session, message: Message | Malformed, group: anyio.abc.TaskGroup
+) -> None:
+    event = session.receive(message)
+    if event is None:
+        return
+    if isinstance(event, Reply):
+        session.stream.append(event.message)
+        return
+    request = event.request
+    try:
+        if session.peer.serving > dispatcher.server.limits.in_flight:
+            raise LocalProtocolError(INTERNAL_ERROR, "too many requests in flight on this connection")
+        exchange = read(request, session)
+    except (LocalProtocolError, UnsupportedVersion) as error:
+        session.peer.finish(request.id)
+        session.stream.append(ErrorResponse(request.id, ErrorObject(error.code, str(error), error.data)))
+        return
+    session.peer.serve(request.id, exchange)
+    if exchange.method.cancellable:
+        group.start_soon(_serve, dispatcher, session, exchange)
+    else:
+        await _serve(dispatcher, session, exchange)
+
+
+async def _serve(dispatcher: Dispatcher, session: Session, exchange: Exchange) -> None:
+    response = await dispatcher(exchange)
+    if session.peer.finish(exchange.request.id):
+        session.stream.append(response)
+
+
+class _Envelope(msgspec.Struct):
+    meta: RequestMeta = msgspec.field(default_factory=RequestMeta, name="_meta")
+
+
+_envelope = msgspec.json.Decoder(_Envelope)
+_NO_PARAMS = msgspec.Raw(b"{}")
+
+
+def read(request: Request, session: Session) -> Exchange:
+    """The exchange for a request on a channel: a modern envelope makes it modern, else it belongs to the session.
+
+    Raises: LocalProtocolError, UnsupportedVersion with the error to answer with.
+    """
+    raw = request.params if request.params is not None else _NO_PARAMS
+    try:
+        meta = _envelope.decode(raw).meta
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from error
+    legacy = meta.version is None
+    version = _legacy_version(request, session) if legacy else _modern_version(meta)
+    method = lookup(request.method, version, Direction.CLIENT)
+    if method is None:
+        raise LocalProtocolError(METHOD_NOT_FOUND, f"Method not found: {request.method[:200]}")
+    if method is not METHODS["initialize"] and legacy:
+        session.check(request)
+    try:
+        params: RequestParams = msgspec.json.decode(raw, type=method.params)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from error
+    client = session.client if legacy else ClientInfo(meta.client_info, meta.client_capabilities or {})
+    return Exchange(
+        request, method, params, version, client, session.stream, session if legacy else None, session.principal
+    )
+
+
+def _legacy_version(request: Request, session: Session) -> Version:
+    if session.version is None and request.method in ("server/discover",):
+        names = ", ".join(version.value for version in MODERN)
+        text = f"Invalid params: _meta lacks io.modelcontextprotocol/protocolVersion (supported: {names})"
+        raise LocalProtocolError(INVALID_PARAMS, text)
+    return session.version or LATEST_LEGACY
+
+
+def _modern_version(meta: RequestMeta) -> Version:
+    assert meta.version is not None
+    if not is_modern(meta.version):
+        raise UnsupportedVersion(meta.version, [version.value for version in SUPPORTED])
+    if meta.client_capabilities is None:
+        raise LocalProtocolError(
+            INVALID_PARAMS, "Invalid params: _meta lacks io.modelcontextprotocol/clientCapabilities"
+        )
+    return Version(meta.version)

@@ -1,0 +1,142 @@
+"""One request, and everything that flows until its response."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+
+from ..protocol.jsonrpc import Message, Notification, Request
+from ..protocol.methods import Method
+from ..protocol.types.base import Implementation
+from ..protocol.versions import Version
+
+if TYPE_CHECKING:
+    from .inputs import Inputs
+    from .session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who sends a request, as `verify` found out. `issuer` and `subject` together name a person or program."""
+
+    subject: str
+    issuer: str = ""
+    client: str = ""
+    scopes: frozenset[str] = frozenset()
+    claims: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def key(self) -> str:
+        """What sessions and states are bound to."""
+        return f"{self.issuer}\n{self.subject}\n{self.client}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInfo:
+    """The client as it describes itself: for this request on modern, for the session on legacy. Not verified."""
+
+    info: Implementation | None = None
+    capabilities: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The client software's name, or "unknown"."""
+        return self.info.name if self.info else "unknown"
+
+
+class Stream(Protocol):
+    """Where an exchange's messages go."""
+
+    def append(self, message: Message) -> bool:
+        """Add a message without blocking. False if it could not be taken."""
+
+    async def drain(self) -> None:
+        """Wait until the reader has caught up."""
+
+
+class Exchange:
+    """One request while it is served.
+
+    stream: carries what flows before the response.  session: the legacy session, None on modern or without one.
+    can_stream: False where the response can only be one JSON object, so nothing may flow before it.
+    """
+
+    __slots__ = (
+        "can_stream",
+        "cancelled",
+        "client",
+        "finished",
+        "held",
+        "inputs",
+        "method",
+        "name",
+        "params",
+        "principal",
+        "remaining",
+        "request",
+        "scope",
+        "session",
+        "stream",
+        "version",
+    )
+
+    def __init__(
+        self,
+        request: Request,
+        method: Method,
+        params: Any,
+        version: Version,
+        client: ClientInfo,
+        stream: Stream,
+        session: Session | None = None,
+        principal: Principal | None = None,
+        can_stream: bool = True,
+    ):
+        self.request = request
+        self.name = request.method
+        self.method = method
+        self.params = params
+        self.version = version
+        self.client = client
+        self.stream = stream
+        self.session = session
+        self.principal = principal
+        self.can_stream = can_stream
+        self.scope: anyio.CancelScope | None = None
+        self.inputs: Inputs | None = None
+        self.finished = False
+        self.cancelled = False
+        self.held = 0
+        self.remaining = 0.0
+
+    @property
+    def target(self) -> str:
+        """What the request is about: the name of a tool or prompt, the URI of a resource; else the method."""
+        return str(getattr(self.params, self.method.name)) if self.method.name else self.name
+
+    def cancel(self, reason: str | None = None) -> None:
+        """Stop the handler. Its outstanding questions are withdrawn, and no response is sent."""
+        self.cancelled = True
+        if self.scope is not None:
+            self.scope.cancel(reason or "the client cancelled the request")
+
+    def hold(self) -> None:
+        """Stop the clock of the tool's time limit while a person is asked."""
+        self.held += 1
+        if self.held == 1 and self.scope is not None and self.scope.deadline != math.inf:
+            self.remaining = self.scope.deadline - anyio.current_time()
+            self.scope.deadline = math.inf
+
+    def resume(self) -> None:
+        """Start it again when the last question is answered."""
+        self.held -= 1
+        if self.held == 0 and self.scope is not None and self.remaining > 0:
+            self.scope.deadline = anyio.current_time() + self.remaining
+            self.remaining = 0.0
+
+    def notify(self, method: str, params: Any) -> bool:
+        """Send a notification on this exchange's own stream. False if there is no stream, or no room in it."""
+        return self.can_stream and self.stream.append(Notification(method, params))

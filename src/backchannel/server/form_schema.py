@@ -1,0 +1,108 @@
+"""The JSON schema of a Python type for a form, as pydantic writes it, with what plain JSON Schema loses.
+
+Two keywords of our own stay inside the server: `x-names` has the names of an enum's members, `x-invalid` says why a
+place has no schema, so that the error can name the field.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+from typing import Annotated, Any, NotRequired, Required, cast, get_args, get_origin, get_type_hints, is_typeddict
+
+from pydantic import PydanticUserError, TypeAdapter
+from pydantic.errors import PydanticUndefinedAnnotation
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import SchemaError, core_schema
+
+from ..errors import ConfigurationError
+
+Schema = dict[str, Any]
+
+POSSIBLE = "a form has str, int, float, bool, date, datetime, Literal and enum fields, list[Literal] and list[Enum]"
+NAMES = "x-names"
+INVALID = "x-invalid"
+_FAILURES = (PydanticUserError, PydanticUndefinedAnnotation, SchemaError, NameError, TypeError)
+
+
+def schema_of(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
+    """The adapter of a type, and its schema in validation mode.
+
+    Raises: ConfigurationError where pydantic cannot work with the type, naming the field if it is one's fault.
+    """
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(_modern_typed_dict(kind))
+        return adapter, adapter.json_schema(schema_generator=_FormSchema)
+    except _FAILURES as error:
+        name, hint, cause = _culprit(kind) or ("", kind, error)
+        raise ConfigurationError(f"{label(kind)}{name}: {_reason(hint, cause)}; {POSSIBLE}") from error
+
+
+def label(kind: Any) -> str:
+    """A type as a message names it: `Person`, `list[int]`."""
+    if get_origin(kind) is Annotated:
+        return label(get_args(kind)[0])
+    return kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else repr(kind).replace("typing.", "")
+
+
+class _FormSchema(GenerateJsonSchema):
+    """Writes the schema with our two keywords, and a decimal as the number that it is on the wire."""
+
+    def enum_schema(self, schema: core_schema.EnumSchema) -> Schema:
+        written = {**super().enum_schema(schema), NAMES: [member.name for member in schema["members"]]}
+        written.pop("title", None)
+        return written
+
+    def literal_schema(self, schema: core_schema.LiteralSchema) -> Schema:
+        if any(isinstance(value, enum.Enum) for value in schema["expected"]):
+            return {INVALID: "a Literal of enum members cannot be read from JSON"}
+        return super().literal_schema(schema)
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> Schema:
+        written = super().decimal_schema(schema)
+        return next((branch for branch in written.get("anyOf", ()) if branch.get("type") == "number"), written)
+
+    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> Schema:
+        return {INVALID: f"it has no JSON schema ({error_info})"}
+
+    def emit_warning(self, kind: Any, detail: str) -> None:
+        """Silent: it is about defaults that JSON cannot express, and those pydantic applies."""
+
+
+def _modern_typed_dict(kind: Any) -> Any:
+    """A `typing.TypedDict` as pydantic accepts it: before Python 3.12 it wants the one of `typing_extensions`."""
+    if sys.version_info >= (3, 12) or not is_typeddict(kind) or type(kind).__module__ != "typing":
+        return kind
+    from typing_extensions import TypedDict  # comes with pydantic
+
+    hints = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        said = name in kind.__required_keys__ or get_origin(hint) in (Required, NotRequired)
+        hints[name] = hint if said else NotRequired[hint]
+    rebuilt = cast(Any, TypedDict)(kind.__name__, hints)
+    rebuilt.__module__, rebuilt.__doc__ = kind.__module__, kind.__doc__
+    return rebuilt
+
+
+def _culprit(kind: Any) -> tuple[str, Any, Exception] | None:
+    """The field of a dataclass or TypedDict that pydantic has no schema for, its type and the failure."""
+    try:
+        hints = get_type_hints(kind)
+    except (NameError, TypeError):
+        return None
+    for name, hint in hints.items():
+        try:
+            TypeAdapter(hint)
+        except _FAILURES as error:
+            return f".{name}", hint, error
+    return None
+
+
+def _reason(kind: Any, error: Exception) -> str:
+    """Pydantic's failure in a few words, without its advice about pydantic."""
+    code = getattr(error, "code", None)
+    if isinstance(error, NameError) or code in ("class-not-fully-defined", "undefined-annotation"):
+        return "one of its annotations names something that is not defined where the class is"
+    if isinstance(error, SchemaError | TypeError):
+        return str(error).partition("\n")[0]
+    return f"a form cannot ask for {label(kind)}"

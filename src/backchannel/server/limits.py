@@ -1,0 +1,27 @@
+"""How much a server takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds, each with a default that suits most servers.
+
+    ask_timeout: seconds for the client to answer a reverse call, where the question has no `timeout=` of its own.
+    threads: how many synchronous handlers run at once.
+    message: the largest message, and the largest HTTP body, in bytes.
+    sessions: how many legacy HTTP sessions may be open.
+    session_idle: seconds after which a legacy HTTP session that does nothing ends.
+    in_flight: how many requests of one connection are served at once.
+    keep_alive: seconds of silence on an event stream before a comment is sent.
+    """
+
+    ask_timeout: float | None = 3600.0
+    threads: int = 40
+    message: int = 16 * 1024 * 1024
+    sessions: int = 10_000
+    session_idle: float = 1800.0
+    in_flight: int = 1000
+    keep_alive: float = 15.0

@@ -1,0 +1,47 @@
+"""What a person's answer comes to: accepted with a value, declined, or cancelled (client/elicitation, Response
+Actions)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, NoReturn, TypeVar
+
+from ..errors import Refused
+
+T = TypeVar("T", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted(Generic[T]):
+    """The person agreed. `value` is what they gave, in the type that was asked for."""
+
+    value: T
+
+    def unwrap(self) -> T:
+        """The value."""
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The person said no."""
+
+    question: str = ""
+
+    def unwrap(self) -> NoReturn:
+        """Raises: Refused, which becomes a result with `isError` that says so."""
+        raise Refused("decline", self.question)
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The person closed the question without a choice."""
+
+    question: str = ""
+
+    def unwrap(self) -> NoReturn:
+        """Raises: Refused, which becomes a result with `isError` that says so."""
+        raise Refused("cancel", self.question)
+
+
+Outcome = Accepted[T] | Declined | Cancelled

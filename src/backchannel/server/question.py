@@ -1,0 +1,94 @@
+"""What an ask or a step returns: something under way, to await, to gather, or to wait for in a worker thread."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, TypeVar
+
+import anyio.from_thread
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+_PACKAGE = __name__.rpartition(".server.")[0]
+
+
+class Suspend(BaseException):
+    """The handler stops here for this round: the client is asked, and the handler runs again with the answer.
+
+    Not an Exception, so that `except Exception` does not catch it, and not a cancellation. Let it pass. It is raised
+    again by whatever the handler does next with its context, and what the handler returns after it is discarded.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this call is waiting for the client and goes on in its next round: do not catch BaseException around a "
+            "question, and do not return from a finally block"
+        )
+
+
+Where = tuple[str, int]
+"""File and line."""
+
+
+def caller() -> Where:
+    """File and line of the nearest frame that is not of this package: the author's line that asks."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+class Question(Coroutine[Any, Any, T_co]):
+    """An ask or a step that has taken its place.
+
+    It is a real coroutine object: `await` it once, or give it to `ctx.gather`, `asyncio.gather` or a task group. In a
+    worker thread call `wait()`.
+
+    where: file and line of the author's code that made it.  awaited: whether somebody waits for it.
+    """
+
+    __slots__ = ("_answer", "_coroutine", "_withdraw", "awaited", "where")
+
+    def __init__(
+        self,
+        answer: Callable[[], Coroutine[Any, Any, T_co]],
+        withdraw: Callable[[], None] | None = None,
+        where: Where = ("", 0),
+    ):
+        self._answer = answer
+        self._withdraw = withdraw
+        self._coroutine: Coroutine[Any, Any, T_co] | None = None
+        self.where = where
+        self.awaited = False
+
+    def wait(self) -> T_co:
+        """The answer, from a synchronous handler's worker thread. Blocks the thread, not the server.
+
+        Raises: RuntimeError outside such a thread.
+        """
+        return anyio.from_thread.run(self._begin)
+
+    def _begin(self) -> Coroutine[Any, Any, T_co]:
+        if self._coroutine is None:
+            self.awaited = True
+            self._coroutine = self._answer()
+        return self._coroutine
+
+    def __await__(self) -> Generator[Any, Any, T_co]:
+        return self._begin().__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._begin().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._begin().throw(*error)
+
+    def close(self) -> None:
+        """Give up waiting. A question that nobody waits for any more is withdrawn where the wire can do that."""
+        if self._coroutine is not None:
+            self._coroutine.close()
+        else:
+            self.awaited = True
+            if self._withdraw is not None:
+                self._withdraw()

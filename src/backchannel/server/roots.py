@@ -1,0 +1,55 @@
+"""The client's roots as a handler sees them (client/roots)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from urllib.parse import unquote, urlsplit
+
+from ..protocol.types.roots import Root
+
+
+class RootList(Sequence[Root]):
+    """The roots, in the client's order. Empty is an answer: nothing is allowed."""
+
+    def __init__(self, roots: Sequence[Root]):
+        self._roots = tuple(roots)
+        self._paths = [path for root in self._roots if (path := _path(root.uri)) is not None]
+
+    def __len__(self) -> int:
+        return len(self._roots)
+
+    def __getitem__(self, index: int) -> Root:  # type: ignore[override]
+        return self._roots[index]
+
+    def __iter__(self) -> Iterator[Root]:
+        return iter(self._roots)
+
+    def __repr__(self) -> str:
+        return f"RootList({[root.uri for root in self._roots]!r})"
+
+    def contains(self, path: str | os.PathLike[str]) -> bool:
+        """Whether a path or `file:` URI lies in one of the roots, by whole segments, after percent-encoding, `..` and
+        symbolic links are resolved."""
+        wanted = _path(os.fspath(path))
+        return wanted is not None and any(_inside(wanted, root) for root in self._paths)
+
+
+def _path(place: str) -> str | None:
+    """The real path of a path or `file:` URI of this host; None for any other URI."""
+    if place.startswith("file:"):
+        parts = urlsplit(place)
+        if parts.netloc not in ("", "localhost"):
+            return None
+        place = unquote(parts.path)
+        if os.name == "nt" and place[:1] == "/" and place[2:3] == ":":
+            place = place[1:]
+    elif "://" in place:
+        return None
+    if "\0" in place or not place:
+        return None
+    return os.path.normcase(os.path.realpath(place))
+
+
+def _inside(path: str, root: str) -> bool:
+    return path == root or path.startswith(root if root.endswith(os.sep) else root + os.sep)

@@ -1,0 +1,92 @@
+"""One end of a connection as the server sees it, and the legacy session on it (2025-11-25 basic/lifecycle).
+
+On stdio and in-process the connection is the session. On HTTP each session id has one. A modern request on the same
+connection uses its id table, so that it can be cancelled, and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ..errors import SessionClosed
+from ..protocol import lifecycle
+from ..protocol.jsonrpc import Malformed, Message, Request
+from ..protocol.lifecycle import State, Step
+from ..protocol.peer import Cancelled, Heard, Incoming, Peer, Reply, Resolved
+from ..protocol.types.bringup import InitializeParams
+from ..protocol.versions import Version, negotiate
+from .exchange import ClientInfo, Principal
+from .streams import EventStream
+
+logger = logging.getLogger("backchannel.server")
+
+
+class Session:
+    """A connection, and the state that `initialize` gives it.
+
+    id: the Mcp-Session-Id on HTTP, else "".  stream: the standing channel: what belongs to no call goes there.
+    """
+
+    def __init__(self, stream: EventStream, id: str = "", principal: Principal | None = None):
+        self.id = id
+        self.stream = stream
+        self.principal = principal
+        self.peer = Peer()
+        self.state = State.NEW
+        self.version: Version | None = None
+        self.client = ClientInfo()
+        self.log_level: str | None = None
+        self._deferred: list[Callable[[], None]] = []
+
+    def initialize(self, params: InitializeParams) -> Version:
+        """Take the client's `initialize`. Returns the version that is spoken from now on.
+
+        Raises: LocalProtocolError if the session was initialized before.
+        """
+        self.state = lifecycle.advance("server", self.state, Step.INITIALIZE)
+        self.version = negotiate(params.protocol_version)
+        self.client = ClientInfo(params.client_info, params.capabilities)
+        return self.version
+
+    def receive(self, message: Message | Malformed) -> Incoming | Reply | None:
+        """Take one message. What needs no serving is done here; returns a request to serve, a reply to send, or None."""
+        event = self.peer.receive(message)
+        if isinstance(event, Incoming | Reply):
+            return event
+        if isinstance(event, Resolved):
+            event.waiter.resolve(event.outcome)
+        elif isinstance(event, Cancelled):
+            if event.handle is not None:
+                event.handle.cancel(event.reason)
+        elif isinstance(event, Heard):
+            self._hear(event.notification.method)
+        return None
+
+    def check(self, request: Request) -> None:
+        """Raises: LocalProtocolError if a legacy request is not possible in this state."""
+        self.state = lifecycle.advance("server", self.state, Step.REQUEST)
+
+    def when_ready(self, action: Callable[[], None]) -> None:
+        """Run `action` once the client has sent `initialized`: now, or then."""
+        if self.state is State.READY:
+            action()
+        else:
+            self._deferred.append(action)
+
+    def close(self) -> None:
+        """End the session: every handler in it is cancelled, and every open question fails."""
+        self.state = lifecycle.advance("server", self.state, Step.CLOSE)
+        waiters, exchanges = self.peer.end()
+        for waiter in waiters:
+            waiter.fail(SessionClosed("the session ended before the client answered"))
+        for exchange in exchanges:
+            exchange.cancel("the session ended")
+        self.stream.close()
+
+    def _hear(self, method: str) -> None:
+        if method == Step.INITIALIZED.value and self.state is not State.NEW:
+            self.state = lifecycle.advance("server", self.state, Step.INITIALIZED)
+            deferred, self._deferred = self._deferred, []
+            for action in deferred:
+                action()
