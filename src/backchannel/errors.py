@@ -30,7 +30,8 @@
     ├── UnsupportedVersion          no protocol version in common
     └── AuthRequired                the server wants credentials
 
-`code` is the JSON-RPC error code that a class takes when it goes over the wire, `status` the HTTP status of a modern response.
+`code` is the JSON-RPC error code that a class takes when it goes over the wire, `status` the HTTP status of a modern
+response.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class NoBackChannel(AskError):
 
 
 class CannotAskHere(AskError):
-    """This kind of handler cannot ask: only tools, prompts and resources can (basic/patterns/mrtr, Supported Requests)."""
+    """This kind of handler cannot ask; tools, prompts and resources can (basic/patterns/mrtr, Supported Requests)."""
 
 
 class CallFinished(AskError):

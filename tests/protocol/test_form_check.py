@@ -25,7 +25,6 @@ OPTIONAL = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}], "def
 
 
 @pytest.mark.rule("R39")
-@pytest.mark.case("B21")
 @pytest.mark.parametrize(
     ("schema", "value", "problem"),
     [

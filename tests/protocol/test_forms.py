@@ -109,7 +109,7 @@ def test_plain_style(field: Field, plain: dict[str, Any] | None, titled: dict[st
         assert specified(PLAIN, schema)
 
 
-@pytest.mark.rule("R16", "R167")
+@pytest.mark.rule("R167")
 @pytest.mark.parametrize("version", [Version.V2024_11_05, Version.V2025_03_26])
 @pytest.mark.parametrize("form", [[], [Field("x", "string")]])
 def test_before_elicitation(version: Version, form: list[Field]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +79,9 @@ class Answers:
         except (msgspec.DecodeError, RecursionError) as error:
             raise RemoteProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from error
 
-        async def call() -> Wire:
-            return await handler(question)
-
+        call: Callable[[], Awaitable[Wire]] = partial(handler, question)
         for middleware in reversed(self.middlewares):
-            call = _layer(middleware, method, question, call)
+            call = partial(middleware, method, question, call)
         return await call()
 
     async def _elicit(self, question: ElicitParams) -> ElicitResult:
@@ -140,12 +139,3 @@ def _root(place: str | os.PathLike[str] | Root) -> Root:
         return place
     text = os.fspath(place)
     return Root(text if text.startswith("file:") else Path(text).absolute().as_uri())
-
-
-def _layer(
-    middleware: Middleware, method: str, question: Any, inner: Callable[[], Awaitable[Wire]]
-) -> Callable[[], Awaitable[Wire]]:
-    async def call() -> Wire:
-        return await middleware(method, question, inner)
-
-    return call

@@ -260,7 +260,8 @@ class Connection:
 def _unpack(outcome: Any) -> msgspec.Raw:
     """The raw result of a response. Raises: RemoteProtocolError."""
     if isinstance(outcome, Response):
-        return outcome.result
+        result: msgspec.Raw = outcome.result
+        return result
     if isinstance(outcome, ErrorResponse):
         raise RemoteProtocolError(outcome.error.code, outcome.error.message, outcome.error.data)
     raise RemoteProtocolError(INTERNAL_ERROR, f"the server's response cannot be read: {outcome.message}")

@@ -134,7 +134,7 @@ def _mismatch(recorded: Entry, kind: str, text: str) -> JournalMismatch:
     before, now = _describe(recorded.kind, recorded.text), _describe(kind, text)
     return JournalMismatch(
         f"the handler took another way than before: {before} was recorded at this place, and now it is {now}. "
-        "Make the code before a question deterministic: record what changes with ctx.step, or give the question a key=.",
+        "Make the code before a question deterministic: record what changes with ctx.step, or give the question a key.",
         before,
         now,
     )

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from ..errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 
 RequestId = int | str
 
@@ -84,6 +84,18 @@ class _Envelope(msgspec.Struct):
 _envelope = msgspec.json.Decoder(_Envelope)
 encode = msgspec.json.Encoder().encode
 """Encode a message to UTF-8 JSON. Raises: UnicodeEncodeError for a lone surrogate, TypeError for what JSON lacks."""
+
+
+def encode_anyway(message: Message) -> bytes:
+    """Encode a message. A response that cannot be encoded becomes an error for the same id, so that nobody waits in
+    vain. Raises: for a request or notification, as `encode`."""
+    try:
+        return encode(message)
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError, OverflowError) as error:
+        if not isinstance(message, Response | ErrorResponse):
+            raise
+        text = f"Internal error: the response cannot be written as JSON ({type(error).__name__})"
+        return encode(ErrorResponse(message.id, ErrorObject(INTERNAL_ERROR, text)))
 
 
 def decode(data: bytes) -> Message | Malformed:

@@ -21,7 +21,7 @@ from ..protocol.peer import Reply
 from ..protocol.types.requests import RequestMeta, RequestParams
 from ..protocol.versions import LATEST_LEGACY, MODERN, SUPPORTED, Version, is_modern
 from .dispatch import Dispatcher
-from .exchange import ClientInfo, Exchange, Principal
+from .exchange import ClientInfo, Exchange, Principal, Stream
 from .session import Session
 from .streams import EventStream
 
@@ -81,7 +81,7 @@ async def _take(
     try:
         if session.peer.serving > dispatcher.server.limits.in_flight:
             raise LocalProtocolError(INTERNAL_ERROR, "too many requests in flight on this connection")
-        exchange = read(request, session)
+        exchange = read(request, session, session.stream)
     except (LocalProtocolError, UnsupportedVersion) as error:
         session.peer.finish(request.id)
         session.stream.append(ErrorResponse(request.id, ErrorObject(error.code, str(error), error.data)))
@@ -107,8 +107,10 @@ _envelope = msgspec.json.Decoder(_Envelope)
 _NO_PARAMS = msgspec.Raw(b"{}")
 
 
-def read(request: Request, session: Session) -> Exchange:
-    """The exchange for a request on a channel: a modern envelope makes it modern, else it belongs to the session.
+def read(request: Request, session: Session, stream: Stream) -> Exchange:
+    """The exchange for a request: a modern envelope makes it modern, else it belongs to the session.
+
+    stream: carries what flows before the response.
 
     Raises: LocalProtocolError, UnsupportedVersion with the error to answer with.
     """
@@ -129,9 +131,7 @@ def read(request: Request, session: Session) -> Exchange:
     except (msgspec.DecodeError, RecursionError) as error:
         raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from error
     client = session.client if legacy else ClientInfo(meta.client_info, meta.client_capabilities or {})
-    return Exchange(
-        request, method, params, version, client, session.stream, session if legacy else None, session.principal
-    )
+    return Exchange(request, method, params, version, client, stream, session if legacy else None, session.principal)
 
 
 def _legacy_version(request: Request, session: Session) -> Version:

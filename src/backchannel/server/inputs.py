@@ -72,6 +72,10 @@ class Inputs:
         """Wait for the raw answer."""
         raise NotImplementedError
 
+    def _reach(self) -> Session | None:
+        """The session to ask in, on wires that have one. Raises: NoBackChannel if the client cannot be asked at all."""
+        return None
+
     def _withdraw(self, ticket: Any) -> None:
         """Nobody waits for this question any more."""
 
@@ -116,6 +120,7 @@ class Inputs:
         answer is asked again.
         """
         self.check(key)
+        self._reach()
         ask.gate(self.exchange.client.capabilities, self.exchange.version)
         ticket = self._put(ask, key, timeout)
         self._at[self._key(ticket)] = where
@@ -148,7 +153,7 @@ class Inputs:
     async def _final(self, ask: Ask[T], answer: T, next_key: str) -> bool:
         """Whether this answer ends the question; if not it is asked again under `next_key`."""
         while not await ask.settled(answer):
-            await anyio.sleep(POLL_INTERVAL)
+            await anyio.sleep(POLL_INTERVAL)  # noqa: ASYNC110  what the author's function looks at has no event
         return True
 
     def step(
@@ -228,7 +233,7 @@ class DirectInputs(Inputs):
         self._open: dict[int, Waiter] = {}
 
     def _put(self, ask: Ask[Any], key: str | None, timeout: float | None) -> tuple[int, float | None]:
-        exchange, session = self.exchange, self._session()
+        exchange, session = self.exchange, self._reach()
         waiter = Waiter()
         id = session.peer.open(waiter)
         self._open[id] = waiter
@@ -240,7 +245,7 @@ class DirectInputs(Inputs):
         session.when_ready(partial(self._send, request, waiter))
         return id, timeout if timeout is not None else self._timeout
 
-    def _session(self) -> Session:
+    def _reach(self) -> Session:
         exchange = self.exchange
         if exchange.session is None:
             raise NoBackChannel(

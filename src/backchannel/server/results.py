@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Any, NoReturn
 
 import msgspec
-from pydantic import PydanticUserError, TypeAdapter
+from pydantic import PydanticUserError, Secret, SecretBytes, SecretStr, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, PydanticSerializationError, SchemaError, ValidationError, to_json
@@ -180,6 +180,10 @@ class _Schema(GenerateJsonSchema):
         return found
 
     def encode_default(self, dft: Any) -> Any:
+        if isinstance(dft, Secret | SecretStr | SecretBytes):
+            raise PydanticSerializationError("a secret is not shown")
+        if isinstance(dft, set | frozenset):
+            dft = sorted(dft, key=repr)  # the same in every run
         encoded = super().encode_default(dft)
         try:
             _inspect(encoded)
@@ -209,7 +213,7 @@ def describe(
         raise ConfigurationError(f"{what} mentions {error.name!r}, which is not defined yet") from None
     except (PydanticUserError, SchemaError, TypeError, ValueError, NameError) as error:
         reason = str(error).partition("\n")[0].partition(". ")[0]
-        raise ConfigurationError(f"{what} is a type that JSON Schema cannot carry: {reason}") from error
+        raise ConfigurationError(f"{what} cannot be described by JSON Schema: {reason}") from error
     definitions = schema.get("$defs", {})
     for name, node in [(getattr(annotation, "__name__", ""), schema), *definitions.items()]:
         if name.endswith(re.sub(r"[^\w.\-]", "_", node.get("title", "-"))):  # it only repeats the name of the class
@@ -273,7 +277,7 @@ def faults(error: ValidationError, value: Any, root: str, secret: Collection[int
     for problem in error.errors(include_url=False):
         loc = problem["loc"]
         path = follow(loc, value)[0]
-        if problem["type"] in _ABSENT | _EXTRA:
+        if problem["type"] in _ABSENT:
             path.append(loc[-1])
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{cut(step, 40)}" for step in path).lstrip(".")
         hidden = bool(secret) and (not loc or loc[0] in secret)
@@ -310,7 +314,7 @@ def _reason(problem: ErrorDetails) -> str:
     if kind.endswith("_parsing"):
         text = text.partition(", ")[0]
     text = re.sub(r"^Input should be (an? )?(valid )?", "expected ", text)
-    return cut(re.sub(r"^(Value error, |Assertion failed, |Input )", "", text), 200)
+    return cut(" ".join(re.sub(r"^(Value error, |Assertion failed, |Input )", "", text).split()), 200)
 
 
 def _join(reasons: list[str]) -> str:

@@ -66,6 +66,8 @@ class Server:
     @overload
     def tool(
         self,
+        function: None = None,
+        /,
         *,
         name: str | None = ...,
         title: str | None = ...,

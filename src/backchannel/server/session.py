@@ -37,7 +37,8 @@ class Session:
         self.version: Version | None = None
         self.client = ClientInfo()
         self.log_level: str | None = None
-        self._deferred: list[Callable[[], None]] = []
+        self.listeners = 0
+        self._deferred: list[Callable[[], object]] = []
 
     def initialize(self, params: InitializeParams) -> Version:
         """Take the client's `initialize`. Returns the version that is spoken from now on.
@@ -49,8 +50,12 @@ class Session:
         self.client = ClientInfo(params.client_info, params.capabilities)
         return self.version
 
+    def assume(self, version: Version) -> None:
+        """Serve without `initialize`, as a server without sessions does."""
+        self.state, self.version = State.READY, version
+
     def receive(self, message: Message | Malformed) -> Incoming | Reply | None:
-        """Take one message. What needs no serving is done here; returns a request to serve, a reply to send, or None."""
+        """Take one message. Returns a request to serve, or a reply to send; what needs neither is done here."""
         event = self.peer.receive(message)
         if isinstance(event, Incoming | Reply):
             return event
@@ -67,7 +72,7 @@ class Session:
         """Raises: LocalProtocolError if a legacy request is not possible in this state."""
         self.state = lifecycle.advance("server", self.state, Step.REQUEST)
 
-    def when_ready(self, action: Callable[[], None]) -> None:
+    def when_ready(self, action: Callable[[], object]) -> None:
         """Run `action` once the client has sent `initialized`: now, or then."""
         if self.state is State.READY:
             action()

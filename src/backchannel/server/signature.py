@@ -251,7 +251,7 @@ def _field(annotation: Any, default: Any, text: str | None, what: str) -> Any:
         info = FieldInfo.from_annotation(field)
         if text and info.description is None:
             field = Annotated[field, Field(description=text)]
-        TypedDict("_", {"it": field})  # type: ignore[misc]
+        TypedDict("_", {"it": field})  # type: ignore[operator]
     except (TypeError, PydanticUserError) as error:
         raise ConfigurationError(f"{what} is annotated with what is no type of an argument: {error}") from None
     return field if info.is_required() else NotRequired[field]
@@ -318,11 +318,15 @@ def _replace(value: Any, problem: ErrorDetails, lenient: bool) -> bool:
     given, kind = problem["input"], problem["type"]
     if not path or not kind.endswith("_type"):
         return False
-    if kind == "int_type" and isinstance(there, msgspec.Raw) and isinstance(given, float) and given.is_integer():
-        new: Any = msgspec.Raw(str(int(Decimal(bytes(there).decode()))).encode())
+    if isinstance(there, msgspec.Raw):
+        number = Decimal(bytes(there).decode())
+        if kind != "int_type" or not isinstance(given, float) or float(number) != given or not given.is_integer():
+            return False
+        new: Any = msgspec.Raw(str(int(number)).encode())
     elif lenient and isinstance(given, str) and there == given:
         try:
-            _scan(given.encode())
+            if isinstance(_scan(given.encode()), str):
+                return False
             new = _exact.decode(given)
         except (ValueError, msgspec.DecodeError, RecursionError):
             return False
@@ -330,4 +334,4 @@ def _replace(value: Any, problem: ErrorDetails, lenient: bool) -> bool:
         return False
     parent = follow(tuple(path[:-1]), value)[1]
     parent[path[-1]] = new
-    return not isinstance(new, str)
+    return True

@@ -14,7 +14,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 """Log levels, rising (server/utilities/logging)."""
 
 
-class RequestMeta(Wire, frozen=True):
+class RequestMeta(msgspec.Struct, omit_defaults=True, rename="camel", frozen=True):
     """The reserved keys of a request's `_meta`. The envelope of the modern protocol is here."""
 
     progress_token: ProgressToken | None = None

@@ -77,5 +77,3 @@ class CreateMessageResult(Wire):
 def answer(text: str, model: str = "unknown", stop_reason: str = "endTurn") -> CreateMessageResult:
     """A CreateMessageResult of one text: what a sampling callback returns most of the time."""
     return CreateMessageResult("assistant", TextContent(text), model, stop_reason)
-
-

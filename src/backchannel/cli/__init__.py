@@ -1,0 +1,67 @@
+"""The command line: `backchannel demo`, `backchannel run`, `backchannel call`.
+
+Exit codes: 0 done, 1 the tool failed (or the demo found a difference), 2 wrong usage, 3 no connection, 4 the peer
+broke or refused the protocol, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from ..errors import (
+    AuthRequired,
+    BackchannelError,
+    ConfigurationError,
+    ConnectionFailed,
+    ConnectionLost,
+    RequestTimeout,
+)
+
+OK, FAILED, USAGE, CONNECTION, PROTOCOL, INTERRUPTED = 0, 1, 2, 3, 4, 130
+COMMANDS = ("demo", "run", "call")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. arguments: default those of the process.  Returns the exit code."""
+    try:
+        from cyclopts import App, CycloptsError
+    except ImportError as error:
+        print(f"backchannel: the command line needs the extra 'cli', which brings {error.name}:", file=sys.stderr)
+        print("  pip install 'backchannel[cli]'", file=sys.stderr)
+        return FAILED
+    from .. import __version__
+
+    app = App("backchannel", help="MCP servers and clients that ask each other.", version=__version__)
+    for name in COMMANDS:
+        app.command(f"backchannel.cli.{name}:{name}", name=name, version_flags=())
+    given = _command_last(list(sys.argv[1:] if arguments is None else arguments))
+    try:
+        code = app(given, exit_on_error=False, result_action="return_value")
+    except CycloptsError:
+        return USAGE
+    except BackchannelError as error:
+        print(f"backchannel: {error}", file=sys.stderr)
+        return exit_code(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code if isinstance(code, int) else OK
+
+
+def exit_code(error: BackchannelError) -> int:
+    """The exit code that says what kind of failure this is."""
+    if isinstance(error, ConfigurationError):
+        return USAGE
+    if isinstance(error, ConnectionFailed | ConnectionLost | RequestTimeout | AuthRequired):
+        return CONNECTION
+    return PROTOCOL
+
+
+def _command_last(given: list[str]) -> list[str]:
+    """`call TOOL … -- COMMAND …` as `call "COMMAND …" TOOL …`."""
+    if given[:1] != ["call"] or "--" not in given:
+        return given
+    import shlex
+
+    split = given.index("--")
+    return ["call", shlex.join(given[split + 1 :]), *given[1:split]]

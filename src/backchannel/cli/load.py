@@ -1,0 +1,72 @@
+"""Finding a Server by name: `module:server`, `file.py:server`, or `file.py` with a variable `server`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+from .. import Server
+from ..errors import ConfigurationError
+
+DEFAULT = "server"
+"""The variable that is looked for where none is named."""
+
+
+def load(place: str) -> Server:
+    """Import a Server, with the working directory on `sys.path`.
+
+    place: "module:server", "package.module:server", "file.py:server", "file.py".
+
+    Raises: ConfigurationError that says what is missing, or what is there in place of a Server.
+    """
+    where, name = split(place)
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    value: Any = _from_file(where) if where.endswith(".py") else _from_module(where)
+    for part in name.split("."):
+        if not hasattr(value, part):
+            raise ConfigurationError(f"{where} has no {name!r}: name the variable, as in {where}:my_server")
+        value = getattr(value, part)
+    if not isinstance(value, Server):
+        what = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        raise ConfigurationError(f"{where}:{name} is not a backchannel.Server, but of type {what}")
+    return value
+
+
+def split(place: str) -> tuple[str, str]:
+    """Module or file, and the name in it."""
+    where, colon, name = place.rpartition(":")
+    if not colon or "/" in name or "\\" in name or name.endswith(".py"):
+        return place, DEFAULT
+    return where, name or DEFAULT
+
+
+def _from_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
+            raise
+        raise ConfigurationError(f"there is no module {error.name!r} on sys.path or in {os.getcwd()}") from None
+    except (TypeError, ValueError):
+        raise ConfigurationError(f"{name!r} is no name of a module: give module:server or file.py:server") from None
+
+
+def _from_file(path: str) -> ModuleType:
+    """Run a file as a module, with its folder on `sys.path` as if it had been started by itself."""
+    full = os.path.abspath(path)
+    if not os.path.isfile(full):
+        raise ConfigurationError(f"there is no file {path!r} in {os.getcwd()}")
+    if os.path.dirname(full) not in sys.path:
+        sys.path.insert(0, os.path.dirname(full))
+    stem = os.path.basename(full).removesuffix(".py")
+    spec = importlib.util.spec_from_file_location(stem if stem not in sys.modules else f"_{stem}", full)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module

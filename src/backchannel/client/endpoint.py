@@ -1,0 +1,184 @@
+"""The HTTP endpoint of a server: one request and its response at a time, with nothing of MCP in it.
+
+How it works: whoever uses `exchange` has the response until the end of the block. If the block fails or is cancelled
+the connection is closed at once; else what is left of the response gets a moment to end by itself, so that its
+connection is used again. aiohttp is imported in `open`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import ipaddress
+import urllib.parse
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..errors import ConfigurationError, ConnectionFailed, ConnectionLost, RemoteProtocolError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_KEEP_ALIVE = 4.0  # seconds; less than the 5 of uvicorn and Node, or a POST may meet a connection that just closes
+_LINGER = 1.0  # seconds that a response gets to end after its reader has left
+_REDIRECTS = 3
+_MOVED = frozenset({301, 302, 307, 308})
+
+
+class Endpoint:
+    """Makes requests to `url`. `name` is its host and port, which is all of the URL that messages show.
+
+    timeout: seconds for a connection to be made.  session: an aiohttp.ClientSession to use; it is not closed.
+
+    Raises: ConfigurationError.
+    """
+
+    def __init__(self, url: str, timeout: float, session: aiohttp.ClientSession | None = None):
+        self._parts = urllib.parse.urlsplit(url)
+        try:
+            port = self._parts.port or {"http": 80, "https": 443}[self._parts.scheme]
+        except (ValueError, KeyError) as error:
+            raise ConfigurationError("an MCP endpoint is given as an http or https URL") from error
+        if not self._parts.hostname:
+            raise ConfigurationError("the URL of an MCP endpoint has a host")
+        self.name = f"{self._parts.hostname}:{port}"
+        self._url: Any = url
+        self._timeout = timeout
+        self._session = session
+        self._is_ours = session is None
+        self._open: set[anyio.CancelScope] = set()
+        self._lingering: dict[aiohttp.ClientResponse, asyncio.TimerHandle] = {}
+
+    def open(self) -> None:
+        """Get ready; a connection is made when the first request is. Raises: ConfigurationError without asyncio."""
+        import aiohttp
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError as error:
+            raise ConfigurationError("HTTP needs asyncio; stdio and in-process servers work on trio too") from error
+        if self._session is None:
+            # No limit: while the response to one request is read, many others must get through.
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE)
+            proxy = _proxy(self._parts.scheme, self._parts.hostname or "")
+            self._session = aiohttp.ClientSession(connector=connector, proxy=proxy)
+
+    @contextlib.asynccontextmanager
+    async def exchange(
+        self, method: str, headers: dict[str, str], body: bytes | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The response to one request, whatever its status.
+
+        Raises: ConnectionFailed where nothing was sent, else ConnectionLost, RemoteProtocolError for a redirect
+        to another server.
+        """
+        with anyio.CancelScope() as scope:
+            self._open.add(scope)
+            try:
+                with self.translated():
+                    response = await self._request(method, headers, body)
+                    with contextlib.ExitStack() as undo:
+                        undo.callback(response.close)
+                        yield response
+                        undo.pop_all()
+                    self._leave(response)
+            finally:
+                self._open.discard(scope)
+        if scope.cancelled_caught:
+            raise self._gone()
+
+    @contextlib.contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turn the exceptions of aiohttp into ours. Their own texts may hold the URL, and with it secrets."""
+        import aiohttp
+
+        try:
+            yield
+        except aiohttp.ConnectionTimeoutError as error:
+            text = f"cannot connect to {self.name}: no connection within {self._timeout:g} s"
+            raise ConnectionFailed(text) from error
+        except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
+            cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
+            what = cause or f"the proxy answered with HTTP {getattr(error, 'status', 'nothing')}"
+            raise ConnectionFailed(f"cannot connect to {self.name}: {what}") from error
+        except aiohttp.ClientResponseError as error:
+            raise ConnectionLost(f"{self.name} answered with something that is not HTTP") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConnectionLost(f"the connection to {self.name} broke: {type(error).__name__}") from error
+
+    def interrupt(self) -> None:
+        """End the exchanges under way: they raise ConnectionLost."""
+        for scope in self._open:
+            scope.cancel()
+
+    async def close(self) -> None:
+        """Close all connections. Nothing can be sent after."""
+        self.interrupt()
+        for response, timer in self._lingering.items():
+            timer.cancel()
+            response.close()
+        self._lingering.clear()
+        session, self._session = self._session, None
+        if session is not None and self._is_ours:
+            with anyio.CancelScope(shield=True):
+                await session.close()
+
+    def _gone(self) -> ConnectionLost:
+        return ConnectionLost(f"the connection to {self.name} is closed")
+
+    async def _request(self, method: str, headers: dict[str, str], body: bytes | None) -> aiohttp.ClientResponse:
+        """Send it, and follow redirects as long as they stay with the server: to others the headers are a secret."""
+        import aiohttp
+
+        timeout = aiohttp.ClientTimeout(total=None, connect=self._timeout)
+        for _ in range(_REDIRECTS + 1):
+            if self._session is None or self._session.closed:
+                raise self._gone()
+            response = await self._session.request(
+                method,
+                self._url,
+                headers=headers,
+                data=body,
+                timeout=timeout,
+                allow_redirects=False,
+                read_bufsize=2**18,
+            )
+            location = response.headers.get("location")
+            if response.status not in _MOVED or location is None:
+                return response
+            response.close()
+            old, new = response.url, response.url.join(type(response.url)(location))
+            upgraded = (old.scheme, old.port, new.scheme, new.port) == ("http", 80, "https", 443)
+            if new.host != old.host or not (new.origin() == old.origin() or upgraded):
+                text = f"{self.name} redirects to another server, {new.host}; connect to that URL if you trust it"
+                raise RemoteProtocolError(0, text, status=response.status)
+            self._url = new
+        raise RemoteProtocolError(0, f"{self.name} redirects without end", status=response.status)
+
+    def _leave(self, response: aiohttp.ClientResponse) -> None:
+        """Nobody reads this response any more. When it has ended, aiohttp uses its connection again."""
+        if not response.closed:
+            self._lingering[response] = asyncio.get_running_loop().call_later(_LINGER, self._forget, response)
+            response.content.on_eof(functools.partial(self._forget, response))
+
+    def _forget(self, response: aiohttp.ClientResponse) -> None:
+        if timer := self._lingering.pop(response, None):
+            timer.cancel()
+            response.close()
+
+
+def _proxy(scheme: str, host: str) -> str | None:
+    """The proxy that the environment names, as every tool takes it; never for this machine."""
+    import urllib.request
+
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return None
+    if host == "localhost" or urllib.request.proxy_bypass(host):
+        return None
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get(scheme) or proxies.get("all") or ""
+    return proxy if proxy.startswith(("http://", "https://")) else None

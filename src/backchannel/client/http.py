@@ -1,0 +1,399 @@
+"""Streamable HTTP for the client: every message is a POST to one endpoint, in both eras
+(basic/transports/streamable-http; 2025-11-25 basic/transports).
+
+How it works: `send` of a request reads the response of its POST until the answer is there. So a request lives in its
+caller's task, cancelling that task closes the stream, and on the modern wire nothing runs in the background. On a
+legacy session a stream that breaks off is taken up again by GET, from the last event id on; `listen` is such a GET
+from the start. After the answer the rest of a stream gets a moment to end by itself, so that its connection is used
+again. aiohttp is imported in `open`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import urllib.parse
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import msgspec
+
+from ..errors import (
+    INVALID_REQUEST,
+    AuthRequired,
+    BackchannelError,
+    ConfigurationError,
+    ConnectionFailed,
+    ConnectionLost,
+    RemoteProtocolError,
+)
+from ..nursery import Nursery
+from ..protocol.http import JSON, SSE, encode_value
+from ..protocol.jsonrpc import ErrorResponse, Malformed, Message, Request, Response, decode
+from ..protocol.lines import Oversized
+from ..protocol.methods import METHODS
+from ..protocol.sse import Event, SSEDecoder
+from ..protocol.versions import FEATURES, META_VERSION, Version, is_modern
+from .transport import Lost, Receive, encoded, is_junk, read, too_large
+
+if TYPE_CHECKING:
+    import aiohttp
+
+logger = logging.getLogger("backchannel.client")
+
+_KEEP_ALIVE = 4.0  # seconds; less than the 5 of uvicorn and Node, or a POST may meet a connection that just closes
+_LINGER = 1.0  # seconds that a response gets to end after it brought the answer
+_PAUSE = 1.0  # seconds before a stream is taken up again, where the server does not say
+_LONGEST_PAUSE = 30.0
+_FAILURES = 5  # tries to take up a stream that fail, one after the other
+_BARREN = 100  # streams that end without an event, one after the other: a server may let its client poll
+_ERROR_BODY = 2**20
+_REDIRECTS = 3
+
+
+@dataclass
+class _Cursor:
+    """How far one stream was read, over its connections."""
+
+    id: str | None = None
+    retry: int | None = None
+    events: int = 0
+
+    @property
+    def pause(self) -> float:
+        """Seconds to wait: "The client MUST respect the retry field" (2025-11-25 basic/transports)."""
+        return _PAUSE if self.retry is None else self.retry / 1000
+
+
+class _Sent(msgspec.Struct):
+    params: dict[str, msgspec.Raw] = {}
+
+
+_sent = msgspec.json.Decoder(_Sent)
+
+
+class HttpTransport:
+    """Carries messages to the MCP endpoint at `url`. It never calls `lost`: there is no one connection to lose.
+
+    url: an http or https URL.  headers: sent with every request; what changes in `transport.headers` later counts from
+    the next request on.  timeout_connect: seconds.  max_message: the most bytes that a message from the server may
+    have.  session: an aiohttp.ClientSession to use, for a proxy, TLS settings and the like; it is not closed.
+
+    Raises: ConfigurationError.  Specification: basic/transports/streamable-http.
+    """
+
+    request_streams = True
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout_connect: float = 10.0,
+        max_message: int = 64 * 2**20,
+        session: aiohttp.ClientSession | None = None,
+    ):
+        self.headers = dict(headers or {})
+        self.max_message = max_message
+        self._url: Any = url
+        self._endpoint.name = _place(url)
+        self._timeout_connect = timeout_connect
+        self._session = session
+        self._is_ours = session is None
+        self._receive: Receive | None = None
+        self._version: Version | None = None
+        self._session_id: str | None = None
+        self._listening: str | None = None
+        self._nursery = Nursery()
+        self._exchanges: set[anyio.CancelScope] = set()
+        self._lingering: dict[aiohttp.ClientResponse, asyncio.TimerHandle] = {}
+        self._closing = False
+        self._closed = anyio.Event()
+        for name, value in self.headers.items():
+            if any(char in name + value for char in "\r\n\0"):
+                raise ConfigurationError(f"the header {name!r} holds a line end or NUL")
+        if max_message < 1:
+            raise ConfigurationError("max_message is a number of bytes, at least 1")
+
+    async def open(self, receive: Receive, lost: Lost) -> None:
+        """Get ready; a connection is made when the first message is sent. Raises: ConfigurationError without asyncio."""
+        import aiohttp
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError as error:
+            raise ConfigurationError("HTTP needs asyncio; stdio and in-process servers work on trio too") from error
+        if self._receive is not None or self._closing:
+            raise ConnectionFailed(f"this connection to {self._endpoint.name} was used before; make a new transport")
+        self._receive = receive
+        if self._session is None:
+            # Unlimited: while a call's POST is open, the answer to a question asked in it goes out as another.
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE)
+            self._session = aiohttp.ClientSession(connector=connector)
+
+    def negotiated(self, version: Version) -> None:
+        """From now on this version's headers are sent, and messages are read as it has them."""
+        self._version = version
+
+    async def send(self, message: Message) -> None:
+        """POST one message, and read the response to a request; cancelling it closes the response at once.
+
+        Raises: ConnectionFailed (nothing was sent), ConnectionLost, AuthRequired for HTTP 401, LocalProtocolError, and
+        RemoteProtocolError with the HTTP `status` for what is no answer to `message`; its `code` is 0 where the body
+        holds no JSON-RPC error.
+        """
+        body = encoded(message)
+        request = message if isinstance(message, Request) else None
+        starts = request is not None and request.method == "initialize"
+        if starts:  # "a new InitializeRequest without a session ID attached" (2025-11-25 basic/transports)
+            self._session_id = None
+        headers = {**self._base(starts), **self._mirrored(message, body)}
+        headers.update({"content-type": JSON, "accept": f"{JSON}, {SSE}"})
+        async with self._endpoint.exchange("POST", headers, body) as response:
+            if response.status >= 300:
+                await self._refused(response, request, "mcp-session-id" in headers)
+            elif request is not None:
+                if starts:
+                    self._session_id = _session_id(response)
+                await self._answer(response, request, "mcp-method" not in headers)
+
+    async def listen(self) -> None:
+        """Open the GET stream of a legacy session that has an id, in the background."""
+        if self._session_id not in (None, self._listening) and not self._closing:
+            self._listening = self._session_id
+            self._nursery.start(self._listen, self._session_id)
+
+    async def close(self) -> None:
+        """End the session, if there is one, and close all connections. Takes at most little more than two seconds."""
+        if self._closing:
+            return await self._closed.wait()
+        self._closing = True
+        for scope in self._exchanges:
+            scope.cancel()
+        try:
+            await self._nursery.close()
+            if self._session_id is not None:
+                # "Clients that no longer need a particular session SHOULD send an HTTP DELETE" (2025-11-25)
+                with anyio.move_on_after(2, shield=True), contextlib.suppress(BackchannelError):
+                    async with self._endpoint.exchange("DELETE", self._base()):
+                        pass
+        finally:
+            for response, timer in self._lingering.items():
+                timer.cancel()
+                response.close()
+            self._lingering.clear()
+            if self._session is not None and self._is_ours:
+                with anyio.CancelScope(shield=True):
+                    await self._session.close()
+            self._closed.set()
+
+    def _base(self, starts: bool = False) -> dict[str, str]:
+        """The headers of every request; `initialize` has neither session nor version yet."""
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        if self._version is not None and FEATURES[self._version].version_header and not starts:
+            headers["mcp-protocol-version"] = self._version.value
+        if self._session_id is not None and not starts:
+            headers["mcp-session-id"] = self._session_id
+        return headers
+
+    def _mirrored(self, message: Message, body: bytes) -> dict[str, str]:
+        """What the headers of a modern message repeat of its body (basic/transports/streamable-http, Request Metadata).
+
+        Its own `_meta` says the version: until one is negotiated, nothing else does."""
+        method: str | None = getattr(message, "method", None)
+        if method is None or (self._version is not None and not self._version.is_modern):
+            return {}
+        params = _sent.decode(body).params
+        meta = msgspec.json.decode(params["_meta"]) if "_meta" in params else None
+        stated = meta.get(META_VERSION) if isinstance(meta, dict) else None
+        version = stated if isinstance(stated, str) else self._version
+        if version is None or not is_modern(version):
+            return {}
+        headers = {"mcp-protocol-version": str(version), "mcp-method": encode_value(method)}
+        name = METHODS[method].name if method in METHODS else None
+        if name is not None and name in params:
+            value = msgspec.json.decode(params[name])
+            if isinstance(value, str):
+                headers["mcp-name"] = encode_value(value)
+        return headers
+
+    async def _answer(self, response: aiohttp.ClientResponse, request: Request, resumable: bool) -> None:
+        """Hand on what a successful response brings, up to the answer to `request`."""
+        if response.content_type == SSE:
+            return await self._follow(response, request, resumable)
+        data = await _body(response, self.max_message)
+        if len(data) > self.max_message:
+            text = f"the response is over the limit of {self.max_message} bytes (max_message)"
+            return self._hand_on(Malformed(INVALID_REQUEST, text, request.id, True))
+        answered = False
+        for message in read(data, self._version):
+            if isinstance(message, Malformed) and response.content_type != JSON:
+                break
+            if isinstance(message, Malformed):
+                message = Malformed(message.code, message.message, request.id, True)
+            elif isinstance(message, ErrorResponse) and message.id != request.id:
+                raise _error(message, response.status)
+            self._hand_on(message)
+            answered = answered or _answers(message, request)
+        if not answered:
+            text = f"{self._endpoint.name} did not answer {request.method}: HTTP {response.status}, {response.content_type}"
+            raise RemoteProtocolError(0, text, status=response.status)
+
+    async def _follow(self, response: aiohttp.ClientResponse, request: Request, resumable: bool) -> None:
+        """Read the stream of a request; where it ends too early, take it up again if that can be."""
+        cursor, broken = _Cursor(), None
+        try:
+            with self._endpoint.translated():
+                if await self._read(response, cursor, request):
+                    return
+        except ConnectionLost as error:
+            broken = error
+        response.close()
+        if not resumable or cursor.id is None:
+            raise ConnectionLost(
+                f"the stream from {self._endpoint.name} ended before the response to {request.method}"
+            ) from broken
+        failures = barren = 0
+        while failures < _FAILURES and barren < _BARREN:
+            await anyio.sleep(cursor.pause)
+            seen = cursor.events
+            try:
+                if await self._get(cursor, request):
+                    return
+                failures = 0
+            except (ConnectionFailed, ConnectionLost, RemoteProtocolError) as error:
+                if isinstance(error, RemoteProtocolError) and error.status < 500:
+                    raise ConnectionLost(f"the stream of {request.method} could not be resumed: {error}") from error
+                broken, failures = error, failures + 1
+            if cursor.events > seen:
+                failures = barren = 0
+            barren += 1
+        raise ConnectionLost(f"the stream of {request.method} could not be resumed from {self._endpoint.name}") from broken
+
+    async def _listen(self, session_id: str) -> None:
+        """The stream of what belongs to no request, for as long as the session lasts."""
+        cursor, failures = _Cursor(), 0
+        while self._session_id == session_id:
+            seen = cursor.events
+            try:
+                await self._get(cursor, None)
+                failures = 0
+            except (RemoteProtocolError, AuthRequired) as error:
+                status = getattr(error, "status", 401)
+                if status == 405:  # "the server does not offer an SSE stream at this endpoint" (2025-11-25)
+                    return
+                if status < 500:
+                    return logger.warning("no stream of notifications from %s: %s", self._endpoint.name, error)
+                failures += 1
+            except (ConnectionFailed, ConnectionLost):
+                failures += 1
+            failures = 0 if cursor.events > seen else failures
+            await anyio.sleep(max(cursor.pause, min(cursor.pause * 2**failures, _LONGEST_PAUSE)))
+
+    async def _get(self, cursor: _Cursor, request: Request | None) -> bool:
+        """One GET stream, from `cursor` on, to its end. Returns whether it brought the answer to `request`."""
+        headers = {**self._base(), "accept": SSE}
+        if cursor.id is not None:
+            headers["last-event-id"] = cursor.id
+        async with self._endpoint.exchange("GET", headers) as response:
+            if response.status != 200 or response.content_type != SSE:
+                await self._refused(response, None, "mcp-session-id" in headers)
+            return await self._read(response, cursor, request)
+
+    async def _read(self, response: aiohttp.ClientResponse, cursor: _Cursor, request: Request | None) -> bool:
+        """Hand on each message of a stream as it arrives. Returns whether the answer to `request` came."""
+        events = SSEDecoder(self.max_message)
+        try:
+            while chunk := await response.content.readany():
+                for event in events.feed(chunk):
+                    cursor.events += 1
+                    if self._event(event, request):
+                        return True
+        finally:
+            cursor.id = events.last_event_id or cursor.id
+            cursor.retry = events.retry if events.retry is not None else cursor.retry
+        return False
+
+    def _event(self, event: Event | Oversized, request: Request | None) -> bool:
+        if isinstance(event, Oversized):
+            large = too_large(event)
+            if large.id is None and large.is_response and request is not None:
+                large = Malformed(large.code, large.message, request.id, True)
+            if large.id is None:
+                logger.warning("%s sent %s; it was dropped", self._endpoint.name, large.message)
+                return False
+            self._hand_on(large)
+            return _answers(large, request)
+        answered = False
+        for message in read(event.data, self._version) if event.data and event.event == "message" else ():
+            if is_junk(message, event.data):
+                logger.warning("%s sent an event that is no message; it was skipped", self._endpoint.name)
+            elif isinstance(message, ErrorResponse) and message.id is None and request is not None:
+                raise _error(message, 200)
+            else:
+                self._hand_on(message)
+                answered = answered or _answers(message, request)
+        return answered
+
+    def _hand_on(self, message: Message | Malformed) -> None:
+        if self._receive is not None and not self._closing:
+            self._receive(message)
+
+    async def _refused(self, response: aiohttp.ClientResponse, request: Request | None, in_session: bool) -> None:
+        """A response with an HTTP error: the answer to `request` all the same, or raise what it says."""
+        status, body = response.status, await _body(response, _ERROR_BODY)
+        challenge = ", ".join(response.headers.getall("www-authenticate", []))
+        if status == 401 or (status == 403 and "insufficient_scope" in challenge):
+            raise AuthRequired(f"{self._endpoint.name} wants credentials (HTTP {status})", challenge)
+        message = decode(body)
+        # "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id, it MUST start a new
+        # session" (2025-11-25 basic/transports), whatever the body says.
+        gone = status == 404 and in_session
+        if (
+            request is not None
+            and not gone
+            and isinstance(message, Response | ErrorResponse)
+            and _answers(message, request)
+        ):
+            return self._hand_on(message)
+        code, data = (message.error.code, message.error.data) if isinstance(message, ErrorResponse) else (0, None)
+        if gone:
+            text = f"{self._endpoint.name} does not know this session any more (HTTP 404); it takes a new connection"
+        elif isinstance(message, ErrorResponse):
+            text = message.error.message
+        else:
+            start = body[:200].decode("utf-8", "replace").strip()
+            text = f"{self._endpoint.name} answered with HTTP {status}{': ' if start else ''}{start}"
+        raise RemoteProtocolError(code, text, data, status=status)
+
+
+def _session_id(response: aiohttp.ClientResponse) -> str | None:
+    """ "The session ID MUST only contain visible ASCII characters" (2025-11-25 basic/transports)."""
+    value = response.headers.get("mcp-session-id")
+    if value is not None and not all("!" <= char <= "~" for char in value):
+        raise RemoteProtocolError(
+            0, "the server's session id has characters that it may not have", status=response.status
+        )
+    return value or None
+
+
+async def _body(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """The body, or where it is longer than `limit`, more than `limit` bytes of it."""
+    body = bytearray()
+    while len(body) <= limit and (chunk := await response.content.readany()):
+        body += chunk
+    return bytes(body)
+
+
+def _answers(message: Message | Malformed, request: Request | None) -> bool:
+    if request is None or (isinstance(message, Malformed) and not message.is_response):
+        return False
+    return isinstance(message, Response | ErrorResponse | Malformed) and message.id == request.id
+
+
+def _error(message: ErrorResponse, status: int) -> RemoteProtocolError:
+    return RemoteProtocolError(message.error.code, message.error.message, message.error.data, status=status)

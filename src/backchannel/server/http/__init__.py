@@ -1,0 +1,1 @@
+"""Serving HTTP: one ASGI app for both eras on one endpoint."""
