@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -9,21 +11,17 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import anyio
-import anyio.from_thread
-import anyio.lowlevel
-
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
 _SHOWN = frozenset("\n\t")
+_HIDDEN = frozenset(("Cc", "Cf", "Co", "Cs"))
 
 
 def printable(text: str) -> str:
     """Text from the other side without what could steer a terminal: control characters show as escapes."""
-    hidden = {c for c in text if c not in _SHOWN and unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs")}
-    for character in hidden:
-        text = text.replace(character, character.encode("unicode_escape").decode())
+    for character in {one for one in text if one not in _SHOWN and unicodedata.category(one) in _HIDDEN}:
+        text = text.replace(character, ascii(character)[1:-1])
     return text
 
 
@@ -32,25 +30,23 @@ class Terminal:
 
     def __init__(self) -> None:
         self._editor: PromptSession[str] | None = None
-        self._lines: _Lines | None = None
+        self._line: asyncio.Future[str | None] | None = None
 
     def say(self, text: str = "") -> None:
         """Show text, which may come from the other side."""
         print(printable(text), file=sys.stderr, flush=True)
 
     async def ask(self, prompt: str, words: Sequence[str] = ()) -> str:
-        """One line. words: what can be completed with Tab.
+        """One line, without white space around it. words: what can be completed with Tab.
 
         Raises: EOFError at the end of the input, KeyboardInterrupt for Ctrl-C.
         """
-        if sys.stdin.isatty():
-            return await self._edit(printable(prompt), words)
+        if sys.stdin is not None and sys.stdin.isatty():
+            return (await self._edit(printable(prompt), words)).strip()
         print(printable(prompt), end="", file=sys.stderr, flush=True)
-        if self._lines is None:
-            self._lines = _Lines()
-        line = await self._lines.next()
+        line = await self._next_line()
         self.say(line)
-        return line
+        return line.strip()
 
     async def _edit(self, prompt: str, words: Sequence[str]) -> str:
         from prompt_toolkit import PromptSession
@@ -61,24 +57,25 @@ class Terminal:
             self._editor = PromptSession(output=create_output(sys.stderr))
         return await self._editor.prompt_async(prompt, completer=WordCompleter(list(words), sentence=True))
 
+    async def _next_line(self) -> str:
+        """A line that nobody waited for to the end is kept for the next question."""
+        if self._line is None:
+            self._line = asyncio.get_running_loop().create_future()
+            threading.Thread(target=_read_line, args=(self._line,), daemon=True).start()
+        line = await asyncio.shield(self._line)
+        self._line = None
+        if line is None:
+            self.say()
+            raise EOFError
+        return line
 
-class _Lines:
-    """The lines of stdin, read by a thread that the end of the program need not wait for: it holds no lock of
-    `sys.stdin` while it blocks."""
 
-    def __init__(self) -> None:
-        self._wanted = threading.Semaphore(0)
-        self._send, self._receive = anyio.create_memory_object_stream[str](1)
-        self._token = anyio.lowlevel.current_token()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    async def next(self) -> str:
-        self._wanted.release()
-        try:
-            return await self._receive.receive()
-        except anyio.EndOfStream:
-            raise EOFError from None
-
-    def _read(self) -> None:
-        kept = b""
-        ...
+def _read_line(future: asyncio.Future[str | None]) -> None:
+    """Read in a thread that the end of the program need not wait for: it holds no lock of `sys.stdin`."""
+    line, byte = bytearray(), b""
+    with contextlib.suppress(OSError):
+        while (byte := os.read(0, 1)) not in (b"", b"\n"):
+            line += byte
+    text = line.decode("utf-8", "replace") if line or byte else None
+    with contextlib.suppress(RuntimeError):  # the event loop has been closed
+        future.get_loop().call_soon_threadsafe(future.set_result, text)

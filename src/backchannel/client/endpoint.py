@@ -150,13 +150,18 @@ class Endpoint:
             if response.status not in _MOVED or location is None:
                 return response
             response.close()
-            old, new = response.url, response.url.join(type(response.url)(location))
-            upgraded = (old.scheme, old.port, new.scheme, new.port) == ("http", 80, "https", 443)
-            if new.host != old.host or not (new.origin() == old.origin() or upgraded):
-                text = f"{self.name} redirects to another server, {new.host}; connect to that URL if you trust it"
-                raise RemoteProtocolError(0, text, status=response.status)
-            self._url = new
+            self._url = self._moved(response, location)
         raise RemoteProtocolError(0, f"{self.name} redirects without end", status=response.status)
+
+    def _moved(self, response: aiohttp.ClientResponse, location: str) -> Any:
+        old = response.url
+        with contextlib.suppress(ValueError):
+            new = old.join(type(old)(location))
+            upgraded = (old.scheme, old.port, new.scheme, new.port) == ("http", 80, "https", 443)
+            if new.origin() == old.origin() or (upgraded and new.host == old.host):
+                return new
+        text = f"{self.name} redirects to another server; connect to that one if you trust it"
+        raise RemoteProtocolError(0, text, status=response.status)
 
     def _leave(self, response: aiohttp.ClientResponse) -> None:
         """Nobody reads this response any more. When it has ended, aiohttp uses its connection again."""

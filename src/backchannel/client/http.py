@@ -4,20 +4,16 @@
 How it works: `send` of a request reads the response of its POST until the answer is there. So a request lives in its
 caller's task, cancelling that task closes the stream, and on the modern wire nothing runs in the background. On a
 legacy session a stream that breaks off is taken up again by GET, from the last event id on; `listen` is such a GET
-from the start. After the answer the rest of a stream gets a moment to end by itself, so that its connection is used
-again. aiohttp is imported in `open`.
+from the start.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import functools
 import logging
-import urllib.parse
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
@@ -38,6 +34,7 @@ from ..protocol.lines import Oversized
 from ..protocol.methods import METHODS
 from ..protocol.sse import Event, SSEDecoder
 from ..protocol.versions import FEATURES, META_VERSION, Version, is_modern
+from .endpoint import Endpoint
 from .transport import Lost, Receive, encoded, is_junk, read, too_large
 
 if TYPE_CHECKING:
@@ -45,14 +42,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("backchannel.client")
 
-_KEEP_ALIVE = 4.0  # seconds; less than the 5 of uvicorn and Node, or a POST may meet a connection that just closes
-_LINGER = 1.0  # seconds that a response gets to end after it brought the answer
 _PAUSE = 1.0  # seconds before a stream is taken up again, where the server does not say
 _LONGEST_PAUSE = 30.0
 _FAILURES = 5  # tries to take up a stream that fail, one after the other
 _BARREN = 100  # streams that end without an event, one after the other: a server may let its client poll
 _ERROR_BODY = 2**20
-_REDIRECTS = 3
 
 
 @dataclass
@@ -69,19 +63,12 @@ class _Cursor:
         return _PAUSE if self.retry is None else self.retry / 1000
 
 
-class _Sent(msgspec.Struct):
-    params: dict[str, msgspec.Raw] = {}
-
-
-_sent = msgspec.json.Decoder(_Sent)
-
-
 class HttpTransport:
     """Carries messages to the MCP endpoint at `url`. It never calls `lost`: there is no one connection to lose.
 
     url: an http or https URL.  headers: sent with every request; what changes in `transport.headers` later counts from
-    the next request on.  timeout_connect: seconds.  max_message: the most bytes that a message from the server may
-    have.  session: an aiohttp.ClientSession to use, for a proxy, TLS settings and the like; it is not closed.
+    the next request on.  timeout_connect: seconds for a connection to be made.  max_message: the most bytes that a
+    message from the server may have.  session: an aiohttp.ClientSession with settings of your own; it is not closed.
 
     Raises: ConfigurationError.  Specification: basic/transports/streamable-http.
     """
@@ -99,18 +86,12 @@ class HttpTransport:
     ):
         self.headers = dict(headers or {})
         self.max_message = max_message
-        self._url: Any = url
-        self._endpoint.name = _place(url)
-        self._timeout_connect = timeout_connect
-        self._session = session
-        self._is_ours = session is None
+        self._endpoint = Endpoint(url, timeout_connect, session)
         self._receive: Receive | None = None
         self._version: Version | None = None
         self._session_id: str | None = None
         self._listening: str | None = None
         self._nursery = Nursery()
-        self._exchanges: set[anyio.CancelScope] = set()
-        self._lingering: dict[aiohttp.ClientResponse, asyncio.TimerHandle] = {}
         self._closing = False
         self._closed = anyio.Event()
         for name, value in self.headers.items():
@@ -120,20 +101,11 @@ class HttpTransport:
             raise ConfigurationError("max_message is a number of bytes, at least 1")
 
     async def open(self, receive: Receive, lost: Lost) -> None:
-        """Get ready; a connection is made when the first message is sent. Raises: ConfigurationError without asyncio."""
-        import aiohttp
-
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError as error:
-            raise ConfigurationError("HTTP needs asyncio; stdio and in-process servers work on trio too") from error
+        """Get ready; a connection is made when the first message is sent. Raises: ConfigurationError."""
         if self._receive is not None or self._closing:
             raise ConnectionFailed(f"this connection to {self._endpoint.name} was used before; make a new transport")
+        self._endpoint.open()
         self._receive = receive
-        if self._session is None:
-            # Unlimited: while a call's POST is open, the answer to a question asked in it goes out as another.
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE)
-            self._session = aiohttp.ClientSession(connector=connector)
 
     def negotiated(self, version: Version) -> None:
         """From now on this version's headers are sent, and messages are read as it has them."""
@@ -147,11 +119,14 @@ class HttpTransport:
         holds no JSON-RPC error.
         """
         body = encoded(message)
+        if self._closing:
+            raise ConnectionLost(f"the connection to {self._endpoint.name} is closed")
         request = message if isinstance(message, Request) else None
         starts = request is not None and request.method == "initialize"
         if starts:  # "a new InitializeRequest without a session ID attached" (2025-11-25 basic/transports)
             self._session_id = None
         headers = {**self._base(starts), **self._mirrored(message, body)}
+        # "an Accept header listing both" (basic/transports/streamable-http, Sending Messages)
         headers.update({"content-type": JSON, "accept": f"{JSON}, {SSE}"})
         async with self._endpoint.exchange("POST", headers, body) as response:
             if response.status >= 300:
@@ -172,8 +147,7 @@ class HttpTransport:
         if self._closing:
             return await self._closed.wait()
         self._closing = True
-        for scope in self._exchanges:
-            scope.cancel()
+        self._endpoint.interrupt()
         try:
             await self._nursery.close()
             if self._session_id is not None:
@@ -182,13 +156,7 @@ class HttpTransport:
                     async with self._endpoint.exchange("DELETE", self._base()):
                         pass
         finally:
-            for response, timer in self._lingering.items():
-                timer.cancel()
-                response.close()
-            self._lingering.clear()
-            if self._session is not None and self._is_ours:
-                with anyio.CancelScope(shield=True):
-                    await self._session.close()
+            await self._endpoint.close()
             self._closed.set()
 
     def _base(self, starts: bool = False) -> dict[str, str]:
@@ -203,7 +171,8 @@ class HttpTransport:
     def _mirrored(self, message: Message, body: bytes) -> dict[str, str]:
         """What the headers of a modern message repeat of its body (basic/transports/streamable-http, Request Metadata).
 
-        Its own `_meta` says the version: until one is negotiated, nothing else does."""
+        Its own `_meta` says the version: until one is negotiated, nothing else does.
+        """
         method: str | None = getattr(message, "method", None)
         if method is None or (self._version is not None and not self._version.is_modern):
             return {}
@@ -215,10 +184,9 @@ class HttpTransport:
             return {}
         headers = {"mcp-protocol-version": str(version), "mcp-method": encode_value(method)}
         name = METHODS[method].name if method in METHODS else None
-        if name is not None and name in params:
-            value = msgspec.json.decode(params[name])
-            if isinstance(value, str):
-                headers["mcp-name"] = encode_value(value)
+        value = msgspec.json.decode(params[name]) if name is not None and name in params else None
+        if isinstance(value, str):
+            headers["mcp-name"] = encode_value(value)
         return headers
 
     async def _answer(self, response: aiohttp.ClientResponse, request: Request, resumable: bool) -> None:
@@ -231,21 +199,22 @@ class HttpTransport:
             return self._hand_on(Malformed(INVALID_REQUEST, text, request.id, True))
         answered = False
         for message in read(data, self._version):
-            if isinstance(message, Malformed) and response.content_type != JSON:
-                break
-            if isinstance(message, Malformed):
+            if isinstance(message, Malformed) and response.content_type == JSON:
                 message = Malformed(message.code, message.message, request.id, True)
-            elif isinstance(message, ErrorResponse) and message.id != request.id:
+            if isinstance(message, ErrorResponse) and message.id != request.id:
                 raise _error(message, response.status)
-            self._hand_on(message)
-            answered = answered or _answers(message, request)
+            if _answers(message, request) or isinstance(message, Message) and not isinstance(message, Response):
+                self._hand_on(message)
+                answered = answered or _answers(message, request)
         if not answered:
-            text = f"{self._endpoint.name} did not answer {request.method}: HTTP {response.status}, {response.content_type}"
+            what = f"HTTP {response.status}, {response.content_type}"
+            text = f"{self._endpoint.name} did not answer {request.method}: {what}"
             raise RemoteProtocolError(0, text, status=response.status)
 
     async def _follow(self, response: aiohttp.ClientResponse, request: Request, resumable: bool) -> None:
         """Read the stream of a request; where it ends too early, take it up again if that can be."""
-        cursor, broken = _Cursor(), None
+        cursor = _Cursor()
+        broken: Exception | None = None
         try:
             with self._endpoint.translated():
                 if await self._read(response, cursor, request):
@@ -254,9 +223,12 @@ class HttpTransport:
             broken = error
         response.close()
         if not resumable or cursor.id is None:
-            raise ConnectionLost(
-                f"the stream from {self._endpoint.name} ended before the response to {request.method}"
-            ) from broken
+            text = f"the stream from {self._endpoint.name} ended before the response to {request.method}"
+            raise ConnectionLost(text) from broken
+        await self._resume(cursor, request, broken)
+
+    async def _resume(self, cursor: _Cursor, request: Request, broken: Exception | None) -> None:
+        """Resumption "is always via HTTP GET with Last-Event-ID" (2025-11-25 basic/transports, Resumability)."""
         failures = barren = 0
         while failures < _FAILURES and barren < _BARREN:
             await anyio.sleep(cursor.pause)
@@ -269,10 +241,11 @@ class HttpTransport:
                 if isinstance(error, RemoteProtocolError) and error.status < 500:
                     raise ConnectionLost(f"the stream of {request.method} could not be resumed: {error}") from error
                 broken, failures = error, failures + 1
+            barren += 1
             if cursor.events > seen:
                 failures = barren = 0
-            barren += 1
-        raise ConnectionLost(f"the stream of {request.method} could not be resumed from {self._endpoint.name}") from broken
+        text = f"the stream of {request.method} could not be resumed from {self._endpoint.name}"
+        raise ConnectionLost(text) from broken
 
     async def _listen(self, session_id: str) -> None:
         """The stream of what belongs to no request, for as long as the session lasts."""
@@ -283,15 +256,16 @@ class HttpTransport:
                 await self._get(cursor, None)
                 failures = 0
             except (RemoteProtocolError, AuthRequired) as error:
-                status = getattr(error, "status", 401)
+                status = error.status if isinstance(error, RemoteProtocolError) else 401
                 if status == 405:  # "the server does not offer an SSE stream at this endpoint" (2025-11-25)
                     return
                 if status < 500:
-                    return logger.warning("no stream of notifications from %s: %s", self._endpoint.name, error)
+                    return logger.warning("no stream of notifications: %s", error)
                 failures += 1
             except (ConnectionFailed, ConnectionLost):
                 failures += 1
-            failures = 0 if cursor.events > seen else failures
+            if cursor.events > seen:
+                failures = 0
             await anyio.sleep(max(cursor.pause, min(cursor.pause * 2**failures, _LONGEST_PAUSE)))
 
     async def _get(self, cursor: _Cursor, request: Request | None) -> bool:
@@ -319,24 +293,24 @@ class HttpTransport:
         return False
 
     def _event(self, event: Event | Oversized, request: Request | None) -> bool:
+        """Hand on what one event holds. Returns whether that is the answer to `request`."""
+        messages: list[Message | Malformed] = []
         if isinstance(event, Oversized):
-            large = too_large(event)
-            if large.id is None and large.is_response and request is not None:
-                large = Malformed(large.code, large.message, request.id, True)
-            if large.id is None:
-                logger.warning("%s sent %s; it was dropped", self._endpoint.name, large.message)
-                return False
-            self._hand_on(large)
-            return _answers(large, request)
+            messages = [too_large(event)]
+        elif event.data and event.event == "message":
+            messages = read(event.data, self._version)
         answered = False
-        for message in read(event.data, self._version) if event.data and event.event == "message" else ():
-            if is_junk(message, event.data):
-                logger.warning("%s sent an event that is no message; it was skipped", self._endpoint.name)
-            elif isinstance(message, ErrorResponse) and message.id is None and request is not None:
+        for message in messages:
+            if isinstance(message, Malformed) and message.is_response and message.id is None and request is not None:
+                message = Malformed(message.code, message.message, request.id, True)
+            if isinstance(message, ErrorResponse) and message.id is None and request is not None:
                 raise _error(message, 200)
-            else:
-                self._hand_on(message)
-                answered = answered or _answers(message, request)
+            if isinstance(message, Malformed) and (isinstance(event, Oversized) or is_junk(message, event.data)):
+                if message.id is None:
+                    logger.warning("%s sent an event that was skipped: %s", self._endpoint.name, message.message)
+                    continue
+            self._hand_on(message)
+            answered = answered or _answers(message, request)
         return answered
 
     def _hand_on(self, message: Message | Malformed) -> None:
@@ -344,7 +318,7 @@ class HttpTransport:
             self._receive(message)
 
     async def _refused(self, response: aiohttp.ClientResponse, request: Request | None, in_session: bool) -> None:
-        """A response with an HTTP error: the answer to `request` all the same, or raise what it says."""
+        """A response that is no success: the answer to `request` all the same, or raise what it says."""
         status, body = response.status, await _body(response, _ERROR_BODY)
         challenge = ", ".join(response.headers.getall("www-authenticate", []))
         if status == 401 or (status == 403 and "insufficient_scope" in challenge):
@@ -353,32 +327,34 @@ class HttpTransport:
         # "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id, it MUST start a new
         # session" (2025-11-25 basic/transports), whatever the body says.
         gone = status == 404 and in_session
-        if (
-            request is not None
-            and not gone
-            and isinstance(message, Response | ErrorResponse)
-            and _answers(message, request)
-        ):
+        if not gone and not isinstance(message, Malformed) and _answers(message, request):
             return self._hand_on(message)
-        code, data = (message.error.code, message.error.data) if isinstance(message, ErrorResponse) else (0, None)
+        error = message.error if isinstance(message, ErrorResponse) else None
         if gone:
             text = f"{self._endpoint.name} does not know this session any more (HTTP 404); it takes a new connection"
-        elif isinstance(message, ErrorResponse):
-            text = message.error.message
+        elif error is not None:
+            text = error.message
         else:
             start = body[:200].decode("utf-8", "replace").strip()
             text = f"{self._endpoint.name} answered with HTTP {status}{': ' if start else ''}{start}"
+        code, data = (error.code, error.data) if error is not None else (0, None)
         raise RemoteProtocolError(code, text, data, status=status)
 
 
+class _Sent(msgspec.Struct):
+    params: dict[str, msgspec.Raw] = {}
+
+
+_sent = msgspec.json.Decoder(_Sent)
+
+
 def _session_id(response: aiohttp.ClientResponse) -> str | None:
-    """ "The session ID MUST only contain visible ASCII characters" (2025-11-25 basic/transports)."""
-    value = response.headers.get("mcp-session-id")
+    value = response.headers.get("mcp-session-id") or None
+    # "The session ID MUST only contain visible ASCII characters" (2025-11-25 basic/transports)
     if value is not None and not all("!" <= char <= "~" for char in value):
-        raise RemoteProtocolError(
-            0, "the server's session id has characters that it may not have", status=response.status
-        )
-    return value or None
+        text = "the server's session id has characters that it may not have"
+        raise RemoteProtocolError(0, text, status=response.status)
+    return value
 
 
 async def _body(response: aiohttp.ClientResponse, limit: int) -> bytes:
