@@ -203,7 +203,7 @@ class HttpTransport:
                 message = Malformed(message.code, message.message, request.id, True)
             if isinstance(message, ErrorResponse) and message.id != request.id:
                 raise _error(message, response.status)
-            if _answers(message, request) or isinstance(message, Message) and not isinstance(message, Response):
+            if _answers(message, request) or not isinstance(message, Malformed | Response):
                 self._hand_on(message)
                 answered = answered or _answers(message, request)
         if not answered:
@@ -305,12 +305,12 @@ class HttpTransport:
                 message = Malformed(message.code, message.message, request.id, True)
             if isinstance(message, ErrorResponse) and message.id is None and request is not None:
                 raise _error(message, 200)
-            if isinstance(message, Malformed) and (isinstance(event, Oversized) or is_junk(message, event.data)):
-                if message.id is None:
-                    logger.warning("%s sent an event that was skipped: %s", self._endpoint.name, message.message)
-                    continue
-            self._hand_on(message)
-            answered = answered or _answers(message, request)
+            junk = message.id is None if isinstance(event, Oversized) else is_junk(message, event.data)
+            if junk and isinstance(message, Malformed):
+                logger.warning("%s sent an event that was skipped: %s", self._endpoint.name, message.message)
+            else:
+                self._hand_on(message)
+                answered = answered or _answers(message, request)
         return answered
 
     def _hand_on(self, message: Message | Malformed) -> None:

@@ -12,7 +12,6 @@ import codecs
 import contextlib
 import logging
 import os
-import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from ..protocol.jsonrpc import Malformed, Message
 from ..protocol.lines import LineDecoder, Oversized, encode_line
 from ..protocol.versions import Version
 from ..waiter import Waiter
+from .process import BROKEN, Child
 from .transport import Lost, Receive, encoded, is_junk, read, too_large
 
 logger = logging.getLogger("backchannel.client")
@@ -124,7 +124,7 @@ class StdioTransport:
     def __init__(self, server: StdioServer):
         self.server = server
         self._nursery = Nursery()
-        self._process: anyio.abc.Process | None = None
+        self._child: Child | None = None
         self._receive: Receive | None = None
         self._lost: Lost | None = None
         self._version: Version | None = None
@@ -132,7 +132,7 @@ class StdioTransport:
         self._queue: list[_Line] = []
         self._writing: list[_Line] = []
         self._wake, self._over, self._failed = anyio.Event(), anyio.Event(), anyio.Event()
-        self._exited, self._out_ended, self._err_ended = anyio.Event(), anyio.Event(), anyio.Event()
+        self._out_ended, self._err_ended = anyio.Event(), anyio.Event()
         self._closing = False
         self._tail = bytearray()
         self._junk = 0
@@ -140,7 +140,7 @@ class StdioTransport:
     @property
     def pid(self) -> int | None:
         """The process id of the server, which is also that of its process group; None before `open`."""
-        return self._process.pid if self._process is not None else None
+        return self._child.pid if self._child is not None else None
 
     @property
     def stderr(self) -> str:
@@ -202,25 +202,23 @@ class StdioTransport:
         try:
             with anyio.CancelScope(shield=True):  # it ends by the ladder, in bounded time
                 if not self._nursery.closed:
-                    self._process = await self._launch()
+                    self._child = await self._launch()
                     self._gone = None
                     opened.resolve(None)
-                    await self._live(self._process)
+                    await self._live(self._child)
         except ConnectionFailed as error:
             opened.fail(error)
         finally:
             # Here without the ladder only where the event loop is torn down.
-            if self._process is not None and not self._exited.is_set():
-                _signal(self._process, signal.SIGKILL)
+            if self._child is not None and not self._child.exited.is_set():
+                self._child.kill()
             opened.fail(ConnectionFailed(f"the server {self.server.label!r} was not launched"))
             self._fail(f"the connection to the server {self.server.label!r} is closed")
 
-    async def _launch(self) -> anyio.abc.Process:
+    async def _launch(self) -> Child:
         server = self.server
         try:
-            return await anyio.open_process(
-                [server.command, *server.args], env=server.environment(), cwd=server.cwd, start_new_session=True
-            )
+            return await Child.launch([server.command, *server.args], server.environment(), server.cwd)
         except (OSError, ValueError) as error:
             cause = getattr(error, "strerror", None) or str(error)
             missing = getattr(error, "filename", None)
@@ -228,21 +226,23 @@ class StdioTransport:
             hint = "; give each argument as a string of its own" if " " in server.command else ""
             raise ConnectionFailed(f"cannot launch the server {server.label!r}: {cause}{where}{hint}") from error
 
-    async def _live(self, process: anyio.abc.Process) -> None:
-        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    async def _live(self, child: Child) -> None:
         async with anyio.create_task_group() as pumps:
-            pumps.start_soon(self._pump_in, process.stdin)
-            pumps.start_soon(self._pump_out, process.stdout)
-            pumps.start_soon(self._pump_err, process.stderr)
-            pumps.start_soon(self._watch, process)
+            pumps.start_soon(self._pump_in, child.stdin)
+            pumps.start_soon(self._pump_out, child.stdout)
+            pumps.start_soon(self._pump_err, child.stderr)
+            pumps.start_soon(self._watch, child)
             await self._over.wait()
             if not self._closing:
-                await self._report(process)
+                await self._report(child)
             self._closing = True
-            await self._climb_down(process, process.stdin)
+            self._fail(f"the connection to the server {self.server.label!r} is closed")
+            ended = await child.end(self.server.grace)
             pumps.cancel_scope.cancel()
-        if self._exited.is_set():
-            await process.aclose()
+        if ended:
+            await child.free()
+        else:
+            logger.warning("the server %r (process %s) could not be killed", self.server.label, child.pid)
 
     async def _pump_in(self, stdin: anyio.abc.ByteSendStream) -> None:
         try:
@@ -254,7 +254,7 @@ class StdioTransport:
                 await stdin.send(b"".join(line.data for line in self._writing))
                 for line in self._writing:
                     line.written.resolve(None)
-        except _BROKEN:
+        except BROKEN:
             # Most likely the process has died: its exit code and stderr say more than a broken pipe.
             with anyio.move_on_after(2 * _DRAIN):
                 await self._failed.wait()
@@ -262,7 +262,7 @@ class StdioTransport:
 
     async def _pump_out(self, stdout: anyio.abc.ByteReceiveStream) -> None:
         lines = LineDecoder(self.server.max_message)
-        with contextlib.suppress(*_BROKEN):
+        with contextlib.suppress(*BROKEN):
             async for chunk in stdout:
                 for line in lines.feed(chunk):
                     self._take(line)
@@ -275,16 +275,15 @@ class StdioTransport:
     async def _pump_err(self, stderr: anyio.abc.ByteReceiveStream) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         echo = self.server.stderr == "inherit"
-        with contextlib.suppress(*_BROKEN):
+        with contextlib.suppress(*BROKEN):
             async for chunk in stderr:
                 self._tail += chunk
                 del self._tail[:-STDERR_KEPT]
                 echo = echo and _echo(decoder.decode(chunk))
         self._err_ended.set()
 
-    async def _watch(self, process: anyio.abc.Process) -> None:
-        await process.wait()
-        self._exited.set()
+    async def _watch(self, child: Child) -> None:
+        await child.watch()
         self._over.set()
 
     def _take(self, line: bytes | Oversized) -> None:
@@ -310,15 +309,15 @@ class StdioTransport:
             text = "the server %r wrote a line to stdout that is no message; it was skipped%s: %r"
             logger.warning(text, self.server.label, last, line[:200].decode("utf-8", "replace"))
 
-    async def _report(self, process: anyio.abc.Process) -> None:
+    async def _report(self, child: Child) -> None:
         """The server ended, or closed its stdout: say so once what is left in the pipes has been read."""
         with anyio.move_on_after(_DRAIN):
-            for ended in (self._exited, self._out_ended, self._err_ended):
+            for ended in (child.exited, self._out_ended, self._err_ended):
                 await ended.wait()
         if self._closing or self._lost is None:
             return
         self._closing = True
-        why = f"the server {self.server.label!r} {_how_it_ended(process.returncode)}"
+        why = f"the server {self.server.label!r} {child.how_it_ended()}"
         if lines := self.stderr.rstrip().splitlines()[-_SHOWN_LINES:]:
             why += "; the end of its stderr:\n" + "\n".join(f"  {line[:1000]}" for line in lines)
         self._fail(why)
@@ -331,53 +330,6 @@ class StdioTransport:
         for line in (*self._writing, *self._queue):
             line.written.fail(ConnectionLost(self._gone))
         self._queue = []
-
-    async def _climb_down(self, process: anyio.abc.Process, stdin: anyio.abc.ByteSendStream) -> None:
-        """End the process and what it started. "Closing the input stream to the child process", then "waiting for the
-        server to exit", then "from SIGTERM to SIGKILL" (basic/transports/stdio, Shutdown)."""
-        self._fail(f"the connection to the server {self.server.label!r} is closed")
-        with contextlib.suppress(*_BROKEN):
-            await stdin.aclose()
-        for step in (0, signal.SIGTERM):
-            if step:
-                _signal(process, step)
-            with anyio.move_on_after(self.server.grace):
-                await self._exited.wait()
-                while _signal(process, 0):  # noqa: ASYNC110  # nothing tells when the rest of the group has ended
-                    await anyio.sleep(0.02)
-                return
-        _signal(process, signal.SIGKILL)
-        with anyio.move_on_after(1):
-            await self._exited.wait()
-            return
-        logger.warning("the server %r (process %s) could not be killed", self.server.label, process.pid)
-
-
-_BROKEN = (OSError, RuntimeError, anyio.BrokenResourceError, anyio.ClosedResourceError)
-"""What a pipe raises whose other end is gone; RuntimeError is uvloop's."""
-
-
-def _signal(process: anyio.abc.Process, number: int) -> bool:
-    """Send a signal to the process group; 0 only asks. Returns whether there is such a group. Windows has none: there
-    the process alone is ended."""
-    try:
-        if sys.platform != "win32":
-            os.killpg(process.pid, number)
-            return True
-        if number:
-            process.kill()
-    except (ProcessLookupError, PermissionError):
-        pass
-    return False
-
-
-def _how_it_ended(code: int | None) -> str:
-    if code is None:
-        return "closed its standard output"
-    if code < 0:
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
-        return f"was ended by signal {name}"
-    return f"exited with code {code}"
 
 
 def _echo(text: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import isawaitable
 from typing import Any
 
 import anyio.to_thread
@@ -105,7 +106,9 @@ class Tools:
         if signature.context is not None:
             arguments[signature.context] = context
         if signature.is_async:
-            value = await handler.function(**arguments)
+            value = handler.function(**arguments)
+            if isawaitable(value):  # a wrapper of an async function may answer by itself
+                value = await value
         else:
             call = partial(handler.function, **arguments)
             value = await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=threads)
