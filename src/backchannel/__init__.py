@@ -106,9 +106,10 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+    module = importlib.import_module(f"{__name__}.{home}")
+    # All names of a home at once: importing the module `run` has put the module itself where the function belongs.
+    globals().update({each: getattr(module, each) for each in _HOMES[home]})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -72,12 +72,13 @@ class Nursery:
         if self._host is None:
             self._host = _spawn(self._run)
 
-    async def close(self) -> None:
-        """Cancel all tasks and wait until they have ended."""
+    async def close(self, grace: float | None = None) -> None:
+        """Cancel all tasks and wait until they have ended. grace: the most seconds to wait, for tasks that may not end
+        by themselves, or of which the caller is one."""
         self.closed = True
         self._stop.set()
         if self._host is not None:
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(grace, shield=True):
                 await self._ended.wait()
 
     async def _run(self) -> None:

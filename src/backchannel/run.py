@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigurationError
 from .server.server import Server
+from .server.state import ENVIRONMENT
 
 if TYPE_CHECKING:
     from .server.http.app import HttpApp, Verify
 
 
-def run(server: Server, *, http: str | None = None, path: str = "/mcp") -> None:
+def run(server: Server, *, http: str | None = None, workers: int = 1, **options: Any) -> None:
     """Run a server until it is stopped: on stdio, or over HTTP.
 
-    http: "HOST:PORT" to listen on, or None for stdio.  path: of the HTTP endpoint.
+    http: "HOST:PORT" to listen on, or None for stdio.  workers: HTTP processes to serve in, where the platform can
+    fork. They share a random key for the state of multi round-trip calls, unless there is one; legacy clients get no
+    sessions, for each of their requests may come to another process. What a process cannot inherit belongs into the
+    server's lifespan, which each enters.  options: see http_app. On an address that others can reach,
+    `allowed_hosts` is any by default; browsers still have to come from loopback or `allowed_origins`.
 
-    Raises: ConfigurationError if HTTP is wanted and the extra `http` is not installed.
+    Raises: ConfigurationError for what cannot work, such as an address that is in use or an extra that is not
+    installed; SystemExit after a signal.
     """
     if http is None:
+        if options or workers != 1:
+            raise ConfigurationError(f"{', '.join(options) or 'workers'} is for HTTP only: give http='HOST:PORT' too")
         from .server.stdio import run_stdio
 
         run_stdio(server)
         return
-    from .server.http.listen import listen
+    from .server.http.listen import is_loopback, listen, parse
 
-    listen(http_app(server, path=path), http)
+    if workers > 1:
+        if options.setdefault("sessions", False):
+            raise ConfigurationError("sessions need workers=1: a session lives in one process")
+        os.environ.setdefault(ENVIRONMENT, secrets.token_urlsafe(32))
+    if not is_loopback(parse(http)[0]):
+        options.setdefault("allowed_hosts", ["*"])
+    listen(http_app(server, **options), http, workers=workers)
 
 
 def http_app(
@@ -42,14 +58,15 @@ def http_app(
     `async with app.running()` ties it to a lifespan of yours.
 
     path: of the endpoint.  allowed_hosts: names in the Host header that are served, such as "mcp.example.com" or
-    "*.example.com"; default loopback only.  allowed_origins: origins that browsers may come from; default those on the
-    allowed hosts.  sessions: give legacy clients a session, without which they cannot be asked anything.
+    "*.example.com", or ["*"]; default loopback only.  allowed_origins: origins that browsers may come from; default
+    those on the allowed hosts.  sessions: give legacy clients a session, without which they cannot be asked anything.
     verify: finds out from a bearer token who calls; a request for which it gives None is answered with 401.
     """
     from .server.http.app import HttpApp
 
-    if isinstance(allowed_hosts, str):
-        raise ConfigurationError("allowed_hosts is a list of names, such as ['mcp.example.com']")
+    for name, value in (("allowed_hosts", allowed_hosts), ("allowed_origins", allowed_origins)):
+        if isinstance(value, str):
+            raise ConfigurationError(f"{name} is a list, such as [{value!r}]")
     return HttpApp(
         server,
         path=path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .client import client
@@ -13,17 +14,19 @@ from .errors import ConfigurationError
 def resolve(target: Any, headers: dict[str, str] | None = None) -> Transport:
     """The transport for a target: a URL, a StdioServer, a Server, an entry of an mcpServers JSON, or a Transport.
 
+    headers: sent with every HTTP request.
+
     Raises: ConfigurationError that says what is possible.
     """
-    if isinstance(target, str) and target.startswith(("http://", "https://")):
+    if isinstance(target, str) and target.lower().startswith(("http://", "https://")):
         return _http(target, headers)
-    if isinstance(target, dict):
+    if isinstance(target, Mapping):
         return _entry(target, headers)
     from .client.stdio import StdioServer, StdioTransport
 
     if isinstance(target, StdioServer):
         return StdioTransport(target)
-    if hasattr(target, "send") and hasattr(target, "open"):
+    if not isinstance(target, type) and all(hasattr(target, name) for name in _TRANSPORT):
         return target  # type: ignore[no-any-return]
     from .server.server import Server
 
@@ -32,27 +35,42 @@ def resolve(target: Any, headers: dict[str, str] | None = None) -> Transport:
 
         return MemoryTransport(target)
     raise ConfigurationError(
-        f"a Client cannot connect to {target!r}: give a URL, a StdioServer(command, ...), a Server, an entry of an "
-        "mcpServers JSON, or a Transport"
+        f"a Client cannot connect to {_shown(target)}: give a URL that begins http:// or https://, a "
+        "StdioServer(command, ...), a Server, an entry of an mcpServers JSON, or a Transport"
     )
 
 
-def _http(url: str, headers: dict[str, str] | None) -> Transport:
+_TRANSPORT = ("request_streams", "open", "send", "negotiated", "listen", "close")
+
+
+def _shown(target: Any) -> str:
+    """A target as a message names it: a URL may hold secrets."""
+    return f"the text {target[:20]!r}" if isinstance(target, str) else f"an object of the type {type(target).__name__}"
+
+
+def _http(url: str, headers: Mapping[str, str] | None) -> Transport:
     from .client.http import HttpTransport
 
     return HttpTransport(url, headers=headers)
 
 
-def _entry(entry: dict[str, Any], headers: dict[str, str] | None) -> Transport:
+def _entry(entry: Mapping[str, Any], headers: Mapping[str, str] | None) -> Transport:
     """One server of an mcpServers JSON: `command`, `args`, `env`, `cwd`; or `url`, `headers`."""
-    if "url" in entry:
-        return _http(entry["url"], {**entry.get("headers", {}), **(headers or {})})
-    if "command" in entry:
+    url, command, kind = entry.get("url"), entry.get("command"), entry.get("type")
+    if kind == "sse":
+        raise ConfigurationError('"type": "sse" is the transport of 2024-11-05, which is not supported; use "http"')
+    if isinstance(url, str) and command is None:
+        return _http(url, {**(entry.get("headers") or {}), **(headers or {})})
+    if isinstance(command, str) and url is None:
         from .client.stdio import StdioServer, StdioTransport
 
-        server = StdioServer(entry["command"], *entry.get("args", ()), env=entry.get("env"), cwd=entry.get("cwd"))
-        return StdioTransport(server)
-    raise ConfigurationError("an entry of mcpServers has either url or command")
+        args, env, cwd = entry.get("args") or (), entry.get("env"), entry.get("cwd")
+        if isinstance(args, str):
+            raise ConfigurationError('"args" of an mcpServers entry is a list')
+        return StdioTransport(StdioServer(command, *args, env=env, cwd=cwd))
+    if "mcpServers" in entry:
+        raise ConfigurationError('give one entry of the mcpServers, such as config["mcpServers"]["name"]')
+    raise ConfigurationError('an entry of mcpServers has either "url" or "command", which are texts')
 
 
 client.resolve = resolve

@@ -6,6 +6,8 @@ broke or refused the protocol, 130 interrupted.
 
 from __future__ import annotations
 
+import importlib
+import io
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +18,7 @@ from ..errors import (
     ConnectionFailed,
     ConnectionLost,
     RequestTimeout,
+    UnsupportedVersion,
 )
 
 OK, FAILED, USAGE, CONNECTION, PROTOCOL, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -32,16 +35,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
     from .. import __version__
 
-    app = App("backchannel", help="MCP servers and clients that ask each other.", version=__version__)
-    for name in COMMANDS:
-        app.command(f"backchannel.cli.{name}:{name}", name=name, version_flags=())
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a result may hold what the terminal cannot show
     given = _command_last(list(sys.argv[1:] if arguments is None else arguments))
+    about = "MCP servers and clients in which a handler asks the client from the middle of ordinary code."
+    app = App("backchannel", help=about, version=__version__, suppress_keyboard_interrupt=False)
+    for name in given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS:  # imports what is needed only
+        app.command(getattr(importlib.import_module(f"{__name__}.{name}"), name), name=name, version_flags=())
     try:
         code = app(given, exit_on_error=False, result_action="return_value")
     except CycloptsError:
         return USAGE
     except BackchannelError as error:
-        print(f"backchannel: {error}", file=sys.stderr)
+        from .terminal import printable
+
+        print(f"backchannel: {printable(describe(error))}", file=sys.stderr)
         return exit_code(error)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -55,6 +63,13 @@ def exit_code(error: BackchannelError) -> int:
     if isinstance(error, ConnectionFailed | ConnectionLost | RequestTimeout | AuthRequired):
         return CONNECTION
     return PROTOCOL
+
+
+def describe(error: BackchannelError) -> str:
+    """The error in words that need no traceback."""
+    if isinstance(error, UnsupportedVersion):
+        return f"{error}: {error.requested} was wanted, and the server speaks {', '.join(error.supported) or 'none'}"
+    return str(error) or type(error).__name__
 
 
 def _command_last(given: list[str]) -> list[str]:

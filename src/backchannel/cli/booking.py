@@ -45,13 +45,13 @@ class Booking(BaseModel):
     booked: bool
     day: Day | None = None
     slogan: str | None = None
-    total: str | None = None
+    receipt: Receipt | None = None
     folder: str | None = None
 
 
 @server.tool
 async def book(ctx: Context, city: str) -> Booking:
-    """Book a room in a city. Asks for the day, has the client's model write a slogan, and asks for a last yes."""
+    """Book a room in a city. Asks for the day, has the client's model write a slogan, and charges after a last yes."""
     day, slogan = await ctx.gather(
         ctx.elicit(f"Which day in {city}?", Day, retries=2),
         ctx.sample(f"A slogan for {city}, in at most six words", max_tokens=40),
@@ -59,18 +59,18 @@ async def book(ctx: Context, city: str) -> Booking:
     if not isinstance(day, Accepted):
         return Booking(city=city, booked=False)
     stay = day.value
+    price = PRICES[stay.room] * stay.nights
     await ctx.progress(1, total=3, message="The day is set")
 
-    receipt = await ctx.step("charge", charge, PRICES[stay.room] * stay.nights, ctx.call_id)
+    if not await ctx.confirm(f"Book {stay.nights} night(s) in {city} from {stay.date} for {price} EUR?"):
+        return Booking(city=city, booked=False)
+    receipt = await ctx.step("charge", charge, price, ctx.call_id)
     await ctx.progress(2, total=3, message="Charged")
 
-    roots = await ctx.roots()
-    total = f"{receipt.total} {receipt.currency}"
-    if not await ctx.confirm(f"Book {stay.nights} night(s) in {city} from {stay.date} for {total}?"):
-        return Booking(city=city, booked=False)
-    await ctx.progress(3, total=3, message="Booked")
+    roots = await ctx.roots() if ctx.can_ask("roots") else None
     folder = roots[0].uri if roots else None
-    return Booking(city=city, booked=True, day=stay, slogan=slogan.text, total=total, folder=folder)
+    await ctx.progress(3, total=3, message="Booked")
+    return Booking(city=city, booked=True, day=stay, slogan=slogan.text, receipt=receipt, folder=folder)
 
 
 def charge(amount: int, call_id: str) -> Receipt:

@@ -14,7 +14,7 @@ from ..protocol.versions import Version
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One message as it went over the wire. `instance` names the server that sent or got it, where there are several."""
+    """One message as it went over the wire. instance: which server sent or got it, where there are several."""
 
     sender: Literal["client", "server"]
     message: Message | Malformed
@@ -25,13 +25,10 @@ class Recorder:
     """Passes everything through, and appends every message to `log`."""
 
     def __init__(self, inner: Transport, log: list[Recorded], instance: str = ""):
+        self.request_streams = inner.request_streams
         self._inner = inner
         self._log = log
         self._instance = instance
-
-    @property
-    def request_streams(self) -> bool:
-        return self._inner.request_streams
 
     async def open(self, receive: Receive, lost: Lost) -> None:
         def record(message: Message | Malformed) -> None:
@@ -58,13 +55,10 @@ class RoundRobin:
     """Sends each request to the next of several servers, as a balancer without sticky sessions does."""
 
     def __init__(self, inner: Sequence[Transport]):
+        self.request_streams = inner[0].request_streams
         self._inner = inner
         self._requests = 0
         self._stack = AsyncExitStack()
-
-    @property
-    def request_streams(self) -> bool:
-        return self._inner[0].request_streams
 
     async def open(self, receive: Receive, lost: Lost) -> None:
         for transport in self._inner:

@@ -50,12 +50,14 @@ class Terminal:
 
     async def _edit(self, prompt: str, words: Sequence[str]) -> str:
         from prompt_toolkit import PromptSession
-        from prompt_toolkit.completion import WordCompleter
+        from prompt_toolkit.completion import DummyCompleter, WordCompleter
         from prompt_toolkit.output import create_output
 
         if self._editor is None:
             self._editor = PromptSession(output=create_output(sys.stderr))
-        return await self._editor.prompt_async(prompt, completer=WordCompleter(list(words), sentence=True))
+        completer = WordCompleter(list(words), sentence=True) if words else DummyCompleter()
+        room = min(len(words), 8)  # lines below the prompt, for the menu
+        return await self._editor.prompt_async(prompt, completer=completer, reserve_space_for_menu=room)
 
     async def _next_line(self) -> str:
         """A line that nobody waited for to the end is kept for the next question."""

@@ -6,34 +6,55 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ..errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, ProtocolError, RemoteProtocolError
+from ..errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    ConfigurationError,
+    LocalProtocolError,
+    RemoteProtocolError,
+)
 from ..protocol.forms import check_content, with_defaults
-from ..protocol.types.base import Wire
 from ..protocol.types.elicitation import ElicitParams, ElicitResult
 from ..protocol.types.roots import ListRootsResult, Root
 from ..protocol.types.sampling import CreateMessageParams, CreateMessageResult, answer
+from ..protocol.versions import FEATURES, Version
+from .turns import Turn, Turns
 
 ElicitHandler = Callable[[ElicitParams], Awaitable[Any] | Any]
-"""Takes the question; returns the content as a dict (accepted), True (accepted without content), None or "cancel",
-False or "decline", or an ElicitResult."""
+"""Takes the question; returns the content as a dict (accepted), True (accepted, with the form's defaults), None or
+"cancel", False or "decline", or an ElicitResult."""
 SampleHandler = Callable[[CreateMessageParams], Awaitable[Any] | Any]
 """Takes the conversation; returns the model's text, or a CreateMessageResult."""
 RootsSource = Sequence[str | os.PathLike[str] | Root] | Callable[[], Awaitable[Any] | Any]
 """Paths, `file:` URIs or Roots, or a function that gives them."""
-Handler = Callable[[Any], Awaitable[Wire]]
-Middleware = Callable[[str, Any, Callable[[], Awaitable[Wire]]], Awaitable[Wire]]
+MethodHandler = Callable[[dict[str, Any]], Awaitable[Any] | Any]
+"""Takes the params of a request that the specification does not know; returns the result, an object."""
+Middleware = Callable[[str, Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+
+MAX_PARALLEL = 8
+"""How many questions are answered at once."""
+answering: ContextVar[bool] = ContextVar("answering", default=False)
+"""Whether a handler that answers a question is running here. What it calls may ask in turn, and must not wait for it."""
 
 
 class Answers:
-    """Handlers by method. What has no handler is not declared, and is answered with -32601.
+    """Handlers by method. What has no handler is not declared, and is refused.
 
-    elicit: for forms.  elicit_url: for pages to open.  sample: for completions.  roots: the directories.
+    elicit: for forms.  elicit_url: for pages to open.  sample: for completions; sample_tools, sample_context: it uses
+    the tools, and the `include_context`, that come with one.  roots: the directories.  max_parallel: how many questions
+    are answered at once; asking for the roots, and what is asked by a call that a handler makes, are not counted.
+
+    A handler refuses with a JSON-RPC error of its choice by raising ProtocolError.
+
+    Raises: ConfigurationError.
     """
 
     def __init__(
@@ -42,100 +63,192 @@ class Answers:
         elicit: ElicitHandler | None = None,
         elicit_url: ElicitHandler | None = None,
         sample: SampleHandler | None = None,
+        sample_tools: bool = False,
+        sample_context: bool = False,
         roots: RootsSource | None = None,
+        max_parallel: int = MAX_PARALLEL,
     ):
-        self.elicit, self.elicit_url, self.sample, self.roots = elicit, elicit_url, sample, roots
+        if max_parallel < 1:
+            raise ConfigurationError("max_parallel is a number of questions, at least 1")
+        self.elicit, self.elicit_url, self.sample = elicit, elicit_url, sample
+        self.sample_tools, self.sample_context = sample_tools, sample_context
+        self.roots = roots if roots is None or callable(roots) else as_roots(roots)
+        self.methods: dict[str, MethodHandler] = {}
         self.middlewares: list[Middleware] = []
-        self._methods: dict[str, tuple[Any, Handler]] = {
-            "elicitation/create": (ElicitParams, self._elicit),
-            "sampling/createMessage": (CreateMessageParams, self._sample),
-            "roots/list": (dict[str, Any], self._roots),
+        self.declared: dict[str, Any] = {}
+        self.turns = Turns(max_parallel)
+        self._readers: dict[str, tuple[Any, Callable[[Any], Callable[[], Awaitable[Any]]]]] = {
+            "elicitation/create": (ElicitParams, self._read_elicit),
+            "sampling/createMessage": (CreateMessageParams, self._read_sample),
+            "roots/list": (dict[str, Any], self._read_roots),
         }
 
-    def capabilities(self) -> dict[str, Any]:
-        """Exactly what there are handlers for."""
-        declared: dict[str, Any] = {}
-        if self.elicit is not None:
-            declared.setdefault("elicitation", {})["form"] = {}
-        if self.elicit_url is not None:
-            declared.setdefault("elicitation", {})["url"] = {}
+    def declare(self, version: Version) -> dict[str, Any]:
+        """The capabilities to send: exactly what there are handlers for, as far as `version` knows it."""
+        features = FEATURES[version]
+        self.declared = declared = {}
+        modes = {"form": self.elicit, "url": self.elicit_url}
+        able: dict[str, Any] = {mode: {} for mode, handler in modes.items() if handler and mode in features.elicitation}
+        if able:
+            declared["elicitation"] = able
         if self.sample is not None:
-            declared["sampling"] = {}
+            extras = {"tools": self.sample_tools, "context": self.sample_context} if features.sampling_tools else {}
+            declared["sampling"] = {name: {} for name, wanted in extras.items() if wanted}
         if self.roots is not None:
-            declared["roots"] = {}
+            # "`listChanged` indicates whether the client will emit notifications" (2025-11-25 client/roots)
+            declared["roots"] = {} if version.is_modern else {"listChanged": True}
         return declared
 
-    async def __call__(self, method: str, params: Any) -> Wire:
-        """Answer one question. `params`: raw JSON.
+    def read(self, method: str, params: Any) -> Question:
+        """Take a question in. `params`: raw JSON.
 
-        Raises: ProtocolError: -32601 for a method without a handler, -32602 for params or an answer of the wrong
-        shape, -32603 if the handler failed.
+        Raises: RemoteProtocolError: -32601 for a method without a handler, -32602 for params that cannot be read, or
+        that want what was not declared.
         """
-        kind, handler = self._methods.get(method, (None, None))
-        if handler is None:
-            raise RemoteProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
+        kind, reader = self._readers.get(method, (dict[str, Any], partial(self._read_other, method)))
         try:
             question = msgspec.json.decode(params or b"{}", type=kind)
         except (msgspec.DecodeError, RecursionError) as error:
             raise RemoteProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from error
+        return Question(self, method, question, reader(question))
 
-        call: Callable[[], Awaitable[Wire]] = partial(handler, question)
-        for middleware in reversed(self.middlewares):
-            call = partial(middleware, method, question, call)
-        return await call()
-
-    async def _elicit(self, question: ElicitParams) -> ElicitResult:
-        handler = self.elicit_url if question.mode == "url" else self.elicit
+    def _read_elicit(self, question: ElicitParams) -> Callable[[], Awaitable[ElicitResult]]:
+        mode = question.mode or "form"
+        handler = self.elicit_url if mode == "url" else self.elicit
         if handler is None:
-            raise RemoteProtocolError(METHOD_NOT_FOUND, f"elicitation in {question.mode or 'form'} mode: no handler")
+            # "a mode not declared in client capabilities: -32602" (2025-11-25 client/elicitation, Error Handling)
+            known = self.declared.get("elicitation")
+            code = METHOD_NOT_FOUND if known is None or mode in known else INVALID_PARAMS
+            raise RemoteProtocolError(code, f"this client has no elicitation in {mode} mode")
+        if mode == "url":
+            if question.url is None:
+                raise RemoteProtocolError(INVALID_PARAMS, "Invalid params: an elicitation in url mode has a url")
+            return partial(self._elicit_url, handler, question)
+        return partial(self._elicit, handler, question)
+
+    async def _elicit(self, handler: ElicitHandler, question: ElicitParams) -> ElicitResult:
         result = _elicit_result(await _call(handler, question))
-        if result.action != "accept" or question.mode == "url":
-            return ElicitResult(result.action)
-        schema = question.requested_schema or {"type": "object", "properties": {}}
+        if result.action != "accept":
+            return result
+        schema = question.requested_schema or {}
         content = with_defaults(schema, result.content or {})
         problems = check_content(schema, content)
         if problems:
-            raise RemoteProtocolError(INVALID_PARAMS, f"the answer breaks the schema: {'; '.join(problems)}")
-        return ElicitResult("accept", content)
+            raise LocalProtocolError(INVALID_PARAMS, f"the answer breaks the schema: {'; '.join(problems)}")
+        return ElicitResult("accept", content, result.meta)
 
-    async def _sample(self, question: CreateMessageParams) -> CreateMessageResult:
+    async def _elicit_url(self, handler: ElicitHandler, question: ElicitParams) -> ElicitResult:
+        result = _elicit_result(await _call(handler, question))
+        # "For URL mode: The `content` field is omitted" (client/elicitation, Response Actions)
+        return ElicitResult(result.action, None, result.meta)
+
+    def _read_sample(self, question: CreateMessageParams) -> Callable[[], Awaitable[CreateMessageResult]]:
         if self.sample is None:
-            raise RemoteProtocolError(METHOD_NOT_FOUND, "sampling: no handler")
-        result = await _call(self.sample, question)
-        return answer(result) if isinstance(result, str) else result
+            raise RemoteProtocolError(METHOD_NOT_FOUND, "this client has no sampling")
+        # "The client MUST return an error if this field is provided but ClientCapabilities.sampling.tools is not
+        # declared" (schema, CreateMessageRequestParams)
+        if (question.tools is not None or question.tool_choice is not None) and not self.sample_tools:
+            raise RemoteProtocolError(INVALID_PARAMS, "this client has no sampling with tools")
+        return partial(self._sample, self.sample, question)
 
-    async def _roots(self, question: Mapping[str, Any]) -> ListRootsResult:
+    async def _sample(self, handler: SampleHandler, question: CreateMessageParams) -> CreateMessageResult:
+        result = await _call(handler, question)
+        if isinstance(result, str):
+            return answer(result)
+        if isinstance(result, CreateMessageResult):
+            return result
+        raise _unusable(result, "sample handler", "a text or a CreateMessageResult")
+
+    def _read_roots(self, question: Any) -> Callable[[], Awaitable[ListRootsResult]]:
         if self.roots is None:
-            raise RemoteProtocolError(METHOD_NOT_FOUND, "roots: no handler")
-        given = await _call(self.roots) if callable(self.roots) else self.roots
-        return ListRootsResult([_root(place) for place in given])
+            raise RemoteProtocolError(METHOD_NOT_FOUND, "this client has no roots")
+        return partial(self._roots, self.roots)
+
+    async def _roots(self, source: RootsSource) -> ListRootsResult:
+        return ListRootsResult(as_roots(await _call(source) if callable(source) else source))
+
+    def _read_other(self, method: str, params: dict[str, Any]) -> Callable[[], Awaitable[Any]]:
+        handler = self.methods.get(method)
+        if handler is None:
+            raise RemoteProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
+        return partial(self._other, handler, params)
+
+    async def _other(self, handler: MethodHandler, params: dict[str, Any]) -> Any:
+        result = await _call(handler, params)
+        if isinstance(result, dict | msgspec.Struct):
+            return result
+        raise _unusable(result, "handler", "the result as a dict")
+
+
+class Question:
+    """One question that has been taken in. `queue` it at once, then `answer` it, which waits for its turn."""
+
+    __slots__ = ("_answers", "_handler", "_turn", "method", "params")
+
+    def __init__(self, answers: Answers, method: str, params: Any, handler: Callable[[], Awaitable[Any]]):
+        self.method = method
+        self.params = params
+        self._answers = answers
+        self._handler = handler
+        self._turn: Turn | None = None
+
+    def queue(self, *, nested: bool) -> None:
+        """Take a place among the questions; it has to be answered then. nested: it is asked by a call that a handler
+        makes, which has a place already."""
+        self._turn = self._answers.turns.take(counted=not nested and self.method != "roots/list")
+
+    async def answer(self) -> Any:
+        """The result. Raises: LocalProtocolError for an answer that cannot be sent, and whatever the handler raises."""
+        assert self._turn is not None
+        async with self._turn:
+            token = answering.set(True)
+            try:
+                call = self._handler
+                for middleware in reversed(self._answers.middlewares):
+                    call = partial(middleware, self.method, self.params, call)
+                return await call()
+            finally:
+                answering.reset(token)
 
 
 async def _call(handler: Callable[..., Any], *args: Any) -> Any:
-    """Call the host's own function. Its failures are the server's to know of, but not their text."""
-    try:
-        value = handler(*args)
-        return await value if inspect.isawaitable(value) else value
-    except ProtocolError:
-        raise
-    except Exception as error:
-        raise RemoteProtocolError(INTERNAL_ERROR, "the client's handler failed") from error
+    """Call the host's own function, which may be a coroutine function."""
+    value = handler(*args)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _unusable(value: Any, who: str, what: str) -> LocalProtocolError:
+    return LocalProtocolError(INTERNAL_ERROR, f"a {who} returns {what}, not {type(value).__name__}")
 
 
 def _elicit_result(value: Any) -> ElicitResult:
     if isinstance(value, ElicitResult):
         return value
-    if isinstance(value, dict):
-        return ElicitResult("accept", value)
-    actions: dict[Any, Any] = {True: "accept", False: "decline", None: "cancel"}
-    action = value if value in ("accept", "decline", "cancel") else actions.get(value)
-    if action is None:
-        raise RemoteProtocolError(INTERNAL_ERROR, "the client's handler gave no usable answer")
-    return ElicitResult(action)
+    if isinstance(value, Mapping):
+        try:
+            return ElicitResult("accept", msgspec.to_builtins(dict(value), str_keys=True))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise LocalProtocolError(INTERNAL_ERROR, f"the answer has no form in JSON: {error}") from error
+    if value is None:
+        return ElicitResult("cancel")
+    if isinstance(value, bool):
+        return ElicitResult("accept" if value else "decline")
+    if value in ("accept", "decline", "cancel"):
+        return ElicitResult(value)
+    raise _unusable(value, "elicit handler", "a dict, True, False, None, an action or an ElicitResult")
 
 
-def _root(place: str | os.PathLike[str] | Root) -> Root:
-    if isinstance(place, Root):
-        return place
-    text = os.fspath(place)
-    return Root(text if text.startswith("file:") else Path(text).absolute().as_uri())
+def as_roots(places: Any) -> list[Root]:
+    """Paths, URIs and Roots as Roots. Raises: ConfigurationError: "`uri` MUST be a `file://` URI" (client/roots)."""
+    if isinstance(places, str | bytes | os.PathLike | Root):
+        raise ConfigurationError(f"roots is a list of paths or file:// URIs; write [{places!r}]")
+    return [place if isinstance(place, Root) else Root(_uri(os.fsdecode(place))) for place in places]
+
+
+def _uri(text: str) -> str:
+    """A path as a URI, without its `..`; a URI as it is."""
+    if "://" not in text:
+        return Path(os.path.abspath(text)).as_uri()
+    if text.startswith("file://"):
+        return text
+    raise ConfigurationError(f"{text!r} is no root: give a path, or a URI that begins file://")

@@ -5,23 +5,37 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from ..errors import INTERNAL_ERROR, ConnectionLost, RemoteProtocolError
+from ..errors import INTERNAL_ERROR, ConfigurationError, ConnectionLost, RemoteProtocolError
 from ..protocol.jsonrpc import Notification
 from ..protocol.types.base import Implementation
 from ..protocol.types.requests import LogParams
 from ..protocol.types.tools import CallToolResult, ListToolsResult, Tool, decode_call_tool_result
 from ..protocol.versions import Version
-from .answers import Answers, ElicitHandler, Middleware, RootsSource, SampleHandler
+from .answers import (
+    MAX_PARALLEL,
+    Answers,
+    ElicitHandler,
+    MethodHandler,
+    Middleware,
+    RootsSource,
+    SampleHandler,
+    as_roots,
+)
 from .connect import PROBE_TIMEOUT, ServerInfo, connect
-from .connection import Clock, Connection, Progress
-from .rounds import MAX_ROUNDS, call
+from .connection import Connection, Progress
+from .listener import Listener
+from .rounds import MAX_ROUNDS, go_through
 from .transport import Transport
 
 logger = logging.getLogger("backchannel.client")
+MAX_PAGES = 1000
+"""Pages of one list. A server whose cursors never end is cut off there."""
+Page = TypeVar("Page", bound=ListToolsResult)
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 def resolve(target: Any, headers: dict[str, str] | None) -> Transport:
@@ -33,14 +47,19 @@ class Client:
     """A connection to one MCP server.
 
     target: a URL, a StdioServer, a Server (in-process), an entry of an mcpServers JSON, or a Transport.
-    elicit, elicit_url, sample, roots: answer the server's questions; giving one declares the capability.
+    elicit, elicit_url, sample, roots: answer the server's questions; giving one declares the capability. A plain
+    function must not block.  sample_tools, sample_context: `sample` uses the tools, and the context, it is given.
+    max_parallel: how many questions are answered at once.  strict: refuse questions while no call is in flight.
     version: "auto", "modern", "legacy", or a version's name.  name, software_version: how this client shows itself.
-    timeout: seconds without any sign of life before a call fails; the clock stops while a person is asked.
-    total_timeout: seconds for a call over all its rounds.  probe_timeout: seconds that "auto" waits for a server that
-    does not know the stateless protocol.  max_rounds: rounds of questions in one call.
+    timeout: seconds without any sign of life before a call fails; the clock stops while a person is asked, and starts
+    again with progress, which a server sends if `progress` is given.  total_timeout: seconds for a call over all its
+    rounds.  probe_timeout: seconds that "auto" waits for a server that does not know the stateless protocol.
+    max_rounds: rounds of questions in one call.
     log_level: log messages wanted from the server; log: takes them.  headers: sent with every HTTP request.
 
     Open it with `async with`, or `await client.open()` and `await client.close()`, which may happen in different tasks.
+
+    Raises: ConfigurationError.
     """
 
     def __init__(
@@ -50,7 +69,11 @@ class Client:
         elicit: ElicitHandler | None = None,
         elicit_url: ElicitHandler | None = None,
         sample: SampleHandler | None = None,
+        sample_tools: bool = False,
+        sample_context: bool = False,
         roots: RootsSource | None = None,
+        max_parallel: int = MAX_PARALLEL,
+        strict: bool = False,
         version: str = "auto",
         name: str = "backchannel",
         software_version: str = "0.1.0",
@@ -62,9 +85,20 @@ class Client:
         log: Callable[[LogParams], Any] | None = None,
         headers: dict[str, str] | None = None,
     ):
-        self.answers = Answers(elicit=elicit, elicit_url=elicit_url, sample=sample, roots=roots)
+        if max_rounds < 1:
+            raise ConfigurationError("max_rounds is a number of rounds, at least 1")
+        self.answers = Answers(
+            elicit=elicit,
+            elicit_url=elicit_url,
+            sample=sample,
+            sample_tools=sample_tools,
+            sample_context=sample_context,
+            roots=roots,
+            max_parallel=max_parallel,
+        )
         self._target = target
         self._headers = headers
+        self._strict = strict
         self._version = version
         self._info = Implementation(name, software_version)
         self._timeout, self._total_timeout, self._probe_timeout = timeout, total_timeout, probe_timeout
@@ -76,29 +110,30 @@ class Client:
     async def open(self) -> Client:
         """Connect, and find out what the server speaks.
 
-        Raises: ConnectionFailed, UnsupportedVersion, AuthRequired, RequestTimeout.
+        Raises: ConnectionFailed, UnsupportedVersion, AuthRequired, RequestTimeout, ConfigurationError.
         """
+        if self._connection is not None and self._connection.lost is None:
+            raise ConfigurationError("the client is open already; a second connection takes a second Client")
         transport = resolve(self._target, self._headers)
-        connection = Connection(transport, self.answers, self._info, self._log_level)
-        connection.heard.append(self._hear)
+        connection = Connection(transport, self.answers, self._info, self._log_level, self._strict)
+        if self._log is not None:
+            connection.heard.append(_LogReader(Listener(self._log, connection.nursery)))
+        self._connection, self._server = connection, None
         try:
             await connection.open()
-            self._server = await connect(
-                connection, self._version, timeout=self._timeout, probe_timeout=self._probe_timeout
-            )
-            if self._log_level is not None and not self._server.version.is_modern:
-                await connection.request("logging/setLevel", {"level": self._log_level}, Clock(self._timeout, None))
+            server = await connect(connection, self._version, timeout=self._timeout, probe_timeout=self._probe_timeout)
+            if self._log_level is not None and not server.version.is_modern:
+                await self._set_level(connection, server, self._log_level)
         except BaseException:
             await connection.close()
             raise
-        self._connection = connection
+        self._server = server
         return self
 
     async def close(self) -> None:
         """Disconnect. Safe to call more than once, and from another task than `open`."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        if self._connection is not None:
+            await self._connection.close()
 
     async def __aenter__(self) -> Client:
         return await self.open()
@@ -125,6 +160,31 @@ class Client:
         self.answers.middlewares.append(function)
         return function
 
+    def method(self, name: str) -> Callable[[MethodHandler], MethodHandler]:
+        """Register `(params) -> result` for requests of the server that the specification does not know, as extensions
+        have them: `@client.method("acme/ask")`. Params and result are dicts."""
+
+        def register(handler: MethodHandler) -> MethodHandler:
+            self.answers.methods[name] = handler
+            return handler
+
+        return register
+
+    async def set_roots(self, roots: RootsSource) -> None:
+        """Have other roots from now on. A legacy server is told; a modern one asks when it needs them (client/roots).
+
+        Raises: ConfigurationError, also in a legacy session that began without roots, since capabilities cannot grow:
+        give `roots=[]` to the Client; ConnectionLost, RequestTimeout.
+        """
+        connection = self._connection
+        told = connection is not None and connection.lost is None and self._server is not None
+        told = told and not self.version.is_modern
+        if told and "roots" not in self.answers.declared:
+            raise ConfigurationError("this session began without roots; give roots=[] to the Client to have some later")
+        self.answers.roots = roots if callable(roots) else as_roots(roots)
+        if told and connection is not None:
+            await connection.notify("notifications/roots/list_changed", timeout=self._timeout)
+
     async def request(
         self,
         method: str,
@@ -136,17 +196,19 @@ class Client:
     ) -> msgspec.Raw:
         """Send any request and return its raw result; rounds and questions are invisible.
 
-        progress: called with each ProgressParams.  timeout, total_timeout: as for the Client, for this call.
+        progress: called, or awaited, with each ProgressParams.  timeout, total_timeout: as for the Client, for this
+        call; `math.inf` for none.
 
-        Raises: RemoteProtocolError, RequestTimeout, ConnectionLost, TooManyRounds.
+        Raises: RemoteProtocolError, LocalProtocolError, RequestTimeout, ConnectionLost, TooManyRounds.
         """
-        if self._connection is None:
+        if self._connection is None or self._server is None:
             raise ConnectionLost("the client is not open: use `async with Client(...)`")
-        clock = Clock(
-            timeout if timeout is not None else self._timeout,
-            total_timeout if total_timeout is not None else self._total_timeout,
-        )
-        return await call(self._connection, method, params or {}, clock, progress=progress, max_rounds=self._max_rounds)
+        idle = timeout if timeout is not None else self._timeout
+        total = total_timeout if total_timeout is not None else self._total_timeout
+        with self._connection.call(method, idle, total) as call:
+            return await go_through(
+                self._connection, call, params or {}, progress=progress, max_rounds=self._max_rounds
+            )
 
     async def call_tool(
         self,
@@ -160,7 +222,7 @@ class Client:
     ) -> CallToolResult:
         """Call a tool (server/tools). A tool that failed gives a result with `is_error`.
 
-        Raises: RemoteProtocolError, RequestTimeout, ConnectionLost, TooManyRounds.
+        Raises: as `request`.
         """
         params: dict[str, Any] = {"name": name, "arguments": arguments or {}}
         if meta is not None:
@@ -172,27 +234,51 @@ class Client:
             raise RemoteProtocolError(INTERNAL_ERROR, f"the result of {name!r} is malformed: {error}") from error
 
     async def tools(self) -> AsyncIterator[Tool]:
-        """All tools, page by page (server/tools, Listing Tools)."""
-        cursor: str | None = None
-        while True:
-            raw = await self.request("tools/list", {} if cursor is None else {"cursor": cursor})
-            try:
-                page = msgspec.json.decode(raw, type=ListToolsResult)
-            except (msgspec.DecodeError, RecursionError) as error:
-                raise RemoteProtocolError(INTERNAL_ERROR, f"the list of tools is malformed: {error}") from error
+        """All tools, page by page (server/tools, Listing Tools). Raises: as `request`."""
+        async for page in self._pages("tools/list", ListToolsResult):
             for tool in page.tools:
                 yield tool
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     async def ping(self) -> None:
         """Ask for a sign of life. On the stateless protocol, which has no ping, `server/discover` serves as one."""
         await self.request("server/discover" if self.version.is_modern else "ping")
 
-    def _hear(self, notification: Notification) -> None:
-        if notification.method == "notifications/message" and self._log is not None:
+    async def _pages(self, method: str, kind: type[Page]) -> AsyncIterator[Page]:
+        """The pages of a list, up to `MAX_PAGES`. Cursors say nothing but that there is more: "an empty string is a
+        valid cursor" (server/utilities/pagination)."""
+        params: dict[str, Any] = {}
+        for _ in range(MAX_PAGES):
+            raw = await self.request(method, params)
             try:
-                self._log(msgspec.json.decode(notification.params or b"{}", type=LogParams))
-            except msgspec.DecodeError:
-                logger.debug("a malformed log message was dropped")
+                page = msgspec.json.decode(raw, type=kind)
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise RemoteProtocolError(INTERNAL_ERROR, f"the result of {method} is malformed: {error}") from error
+            yield page
+            if page.next_cursor is None:
+                return
+            params = {"cursor": page.next_cursor}
+        raise RemoteProtocolError(INTERNAL_ERROR, f"{method} has not ended after {MAX_PAGES} pages")
+
+    async def _set_level(self, connection: Connection, server: ServerInfo, level: str) -> None:
+        if "logging" not in server.capabilities:
+            logger.debug("the server declares no logging, so no level was set")
+            return
+        with connection.call("logging/setLevel", self._timeout) as call:
+            await connection.request(call.method, {"level": level}, call)
+
+
+class _LogReader:
+    """Gives log messages to the host."""
+
+    def __init__(self, listener: Listener):
+        self._listener = listener
+
+    def __call__(self, notification: Notification) -> None:
+        if notification.method != "notifications/message":
+            return
+        try:
+            message = msgspec.json.decode(notification.params or b"{}", type=LogParams)
+        except (msgspec.DecodeError, RecursionError):
+            logger.debug("a malformed log message was dropped")
+        else:
+            self._listener(message)

@@ -4,6 +4,7 @@ Compatibility)."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,18 +14,21 @@ from ..errors import (
     HEADER_MISMATCH,
     MISSING_CLIENT_CAPABILITY,
     UNSUPPORTED_VERSION,
+    ConnectionLost,
     RemoteProtocolError,
     RequestTimeout,
     UnsupportedVersion,
 )
 from ..protocol.types.base import Implementation
 from ..protocol.types.bringup import DiscoverResult, InitializeResult
-from ..protocol.versions import LATEST_LEGACY, LATEST_MODERN, META_SERVER_INFO, SUPPORTED, Era, Version, choose, parse
-from .connection import Clock, Connection
+from ..protocol.versions import LEGACY, META_SERVER_INFO, MODERN, SUPPORTED, Version, parse
+from .call import Call
+from .connection import Connection
 
 logger = logging.getLogger("backchannel.client")
 _MODERN_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_VERSION})
 """Codes that only a server of the stateless protocol sends."""
+_NAMED = {"auto": SUPPORTED, "modern": MODERN, "legacy": LEGACY}
 PROBE_TIMEOUT = 5.0
 
 
@@ -39,70 +43,123 @@ class ServerInfo:
 
 
 async def connect(
-    connection: Connection, version: str, *, timeout: float | None = None, probe_timeout: float = PROBE_TIMEOUT
+    connection: Connection, wanted: str, *, timeout: float | None = None, probe_timeout: float = PROBE_TIMEOUT
 ) -> ServerInfo:
     """Bring an open connection up.
 
-    version: "auto" probes with `server/discover` and falls back to `initialize`; "modern" and "legacy" keep to one era;
+    wanted: "auto" probes with `server/discover` and falls back to `initialize`; "modern" and "legacy" keep to one era;
     a version's name keeps to that version.  timeout: seconds for each step.  probe_timeout: seconds that a server may
     stay silent on the probe before it counts as legacy.
 
     Raises: UnsupportedVersion, RemoteProtocolError, ConnectionLost, RequestTimeout, AuthRequired.
     """
-    if version == "auto":
-        found = await _probe(connection, LATEST_MODERN, probe_timeout)
-        return found if found is not None else await _initialize(connection, LATEST_LEGACY, timeout, exact=False)
-    if version in ("modern", "legacy"):
-        era = Era(version)
-        wanted = LATEST_MODERN if era is Era.MODERN else LATEST_LEGACY
-    else:
-        exact = parse(version)
-        if exact is None:
-            raise UnsupportedVersion(version, [known.value for known in SUPPORTED])
-        wanted, era = exact, exact.era
-    if era is Era.MODERN:
-        return await _discover(connection, wanted, timeout)
-    return await _initialize(connection, wanted, timeout, exact=version != "legacy")
+    exact = parse(wanted)
+    accepted = _NAMED.get(wanted) or ((exact,) if exact is not None else ())
+    if not accepted:
+        raise UnsupportedVersion(wanted, [*_NAMED, *(known.value for known in SUPPORTED)])
+    modern = [version for version in accepted if version.is_modern]
+    legacy = [version for version in accepted if not version.is_modern]
+    if not modern:
+        return await _initialize(connection, legacy[0], legacy, timeout)
+    if not legacy:
+        return await _discover(connection, modern, timeout)
+    found = await _probe(connection, modern, legacy, probe_timeout)
+    return found if isinstance(found, ServerInfo) else await _initialize(connection, found, legacy, timeout)
 
 
-async def _probe(connection: Connection, version: Version, timeout: float) -> ServerInfo | None:
-    """Ask for `server/discover`. None means that the server is legacy.
+async def _probe(
+    connection: Connection, modern: Sequence[Version], legacy: Sequence[Version], timeout: float
+) -> ServerInfo | Version:
+    """Ask for `server/discover`. A version means that the server is legacy, and is what to offer it.
 
     The fallback depends on no one error code: whatever is not a recognised modern error comes from a legacy server.
     """
     try:
-        return await _discover(connection, version, timeout)
-    except RequestTimeout:
-        logger.debug("the server did not answer server/discover; taken for one of the session-based protocol")
+        return await _discover(connection, modern, timeout)
     except UnsupportedVersion as error:
-        chosen = choose(error.supported)
-        if chosen is None:
+        # "Use one of the versions in its advertised `supported` list" (basic/transports/stdio, Backward Compatibility)
+        offer = _newest(legacy, error.supported)
+        if offer is None or _newest(modern, error.supported) is not None:
             raise
-        if chosen.is_modern:
-            return await _discover(connection, chosen, timeout)
+        return offer
+    except RequestTimeout:
+        why = "did not answer"
+    except ConnectionLost:
+        if connection.lost is not None:
+            raise
+        why = "gave no response to"
     except RemoteProtocolError as error:
         if error.code in _MODERN_ERRORS:
             raise
-        logger.debug("the server answered server/discover with %s", error.code)
-    return None
+        why = f"answered with {error.code} to"
+    logger.debug("the server %s server/discover; taken for one of the session-based protocol", why)
+    return legacy[0]
 
 
-async def _discover(connection: Connection, version: Version, timeout: float | None) -> ServerInfo:
-    try:
-        raw = await connection.request("server/discover", {}, Clock(timeout, None), version=version)
-        result = msgspec.json.decode(raw, type=DiscoverResult)
-    except RemoteProtocolError as error:
-        if error.code == UNSUPPORTED_VERSION and isinstance(error.data, dict):
-            raise UnsupportedVersion(version, [str(name) for name in error.data.get("supported") or []]) from error
-        raise
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise RemoteProtocolError(0, f"the answer to server/discover is malformed: {error}") from error
-    chosen = version if version.value in result.supported_versions else choose(result.supported_versions)
-    if chosen is None or not chosen.is_modern:
+async def _discover(connection: Connection, accepted: Sequence[Version], timeout: float | None) -> ServerInfo:
+    """Speak a modern version, without a handshake (server/discover). Raises: UnsupportedVersion."""
+    version = accepted[0]
+    with connection.call("server/discover", total=timeout) as call:
+        try:
+            result = await _ask(connection, call, version)
+        except UnsupportedVersion as error:
+            # "The client SHOULD select a mutually supported version from the `supported` list and retry the request"
+            # (basic/versioning, Protocol Version Negotiation)
+            again = _newest(accepted, error.supported)
+            if again is None:
+                raise
+            version = again
+            result = await _ask(connection, call, version)
+    chosen = version if version.value in result.supported_versions else _newest(accepted, result.supported_versions)
+    if chosen is None:
         raise UnsupportedVersion(version, result.supported_versions)
     connection.use(chosen)
     info = (result.meta or {}).get(META_SERVER_INFO)
     return ServerInfo(chosen, _implementation(info), result.capabilities, result.instructions)
+
+
+async def _ask(connection: Connection, call: Call, version: Version) -> DiscoverResult:
+    try:
+        raw = await connection.request(call.method, {}, call, version=version)
+        return msgspec.json.decode(raw, type=DiscoverResult)
+    except RemoteProtocolError as error:
+        if error.code != UNSUPPORTED_VERSION:
+            raise
+        listed = error.data.get("supported") if isinstance(error.data, dict) else None
+        names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+        raise UnsupportedVersion(version, names) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RemoteProtocolError(0, f"the answer to server/discover is malformed: {error}") from error
+
+
+async def _initialize(
+    connection: Connection, offer: Version, accepted: Sequence[Version], timeout: float | None
+) -> ServerInfo:
+    """The handshake (2025-11-25 basic/lifecycle). Raises: UnsupportedVersion."""
+    params = {
+        "protocolVersion": offer.value,
+        "capabilities": connection.answers.declare(offer),
+        "clientInfo": connection.info,
+    }
+    with connection.call("initialize", timeout) as call:
+        raw = await connection.request(call.method, params, call)
+    try:
+        result = msgspec.json.decode(raw, type=InitializeResult)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RemoteProtocolError(0, f"the answer to initialize is malformed: {error}") from error
+    # "If the client does not support the version in the server's response, it SHOULD disconnect" (Version Negotiation)
+    spoken = _newest(accepted, [result.protocol_version])
+    if spoken is None:
+        raise UnsupportedVersion(offer, [result.protocol_version])
+    connection.use(spoken)
+    await connection.notify("notifications/initialized", timeout=timeout)
+    await connection.transport.listen()
+    return ServerInfo(spoken, result.server_info, result.capabilities, result.instructions)
+
+
+def _newest(ours: Iterable[Version], theirs: Sequence[str]) -> Version | None:
+    """The first of ours, which are sorted newest first, that is in their list."""
+    return next((version for version in ours if version.value in theirs), None)
 
 
 def _implementation(value: Any) -> Implementation | None:
@@ -110,24 +167,3 @@ def _implementation(value: Any) -> Implementation | None:
         return msgspec.convert(value, Implementation) if value is not None else None
     except msgspec.ValidationError:
         return None
-
-
-async def _initialize(connection: Connection, version: Version, timeout: float | None, exact: bool) -> ServerInfo:
-    """The handshake (2025-11-25 basic/lifecycle)."""
-    params = {
-        "protocolVersion": version.value,
-        "capabilities": connection.answers.capabilities(),
-        "clientInfo": connection.info,
-    }
-    raw = await connection.request("initialize", params, Clock(timeout, None))
-    try:
-        result = msgspec.json.decode(raw, type=InitializeResult)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise RemoteProtocolError(0, f"the answer to initialize is malformed: {error}") from error
-    spoken = parse(result.protocol_version)
-    if spoken is None or spoken.is_modern or (exact and spoken is not version):
-        raise UnsupportedVersion(version, [result.protocol_version])
-    connection.use(spoken)
-    await connection.notify("notifications/initialized")
-    await connection.transport.listen()
-    return ServerInfo(spoken, result.server_info, result.capabilities, result.instructions)

@@ -1,14 +1,19 @@
 """One connection to one server: requests out, responses in, and the server's questions answered, in either era.
 
 How it works: the Peer knows ids and waiters. The transport gives every message that comes in to `_receive`, which never
-blocks: responses wake their waiters, questions are answered in tasks of their own.
+blocks: responses wake their waiters, questions are answered in tasks of their own. A Call cuts off what its caller is
+doing when time is up or the connection is lost, whether that is sending, waiting, or asking the host.
+
+Which call a question belongs to, the wire does not say. So while one is answered the idle clocks of all calls stand
+still: a time-out that comes late costs a wait, one that comes too early costs the call. On HTTP the stream it came on
+would tell, but the server chooses the stream, so nothing could be built on that.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -16,11 +21,13 @@ import msgspec
 
 from ..errors import (
     INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
     BackchannelError,
     ConnectionLost,
+    LocalProtocolError,
     ProtocolError,
     RemoteProtocolError,
-    RequestTimeout,
 )
 from ..nursery import Nursery
 from ..protocol.jsonrpc import (
@@ -33,228 +40,286 @@ from ..protocol.jsonrpc import (
     RequestId,
     Response,
 )
-from ..protocol.peer import Cancelled, Heard, Incoming, Peer, Progressed, Reply, Resolved
+from ..protocol.methods import METHODS, Direction, lookup
+from ..protocol.peer import Cancelled, Dropped, Heard, Incoming, Peer, Progressed, Reply, Resolved
 from ..protocol.types.base import Implementation
 from ..protocol.types.requests import ProgressParams
 from ..protocol.versions import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_LOG_LEVEL, META_VERSION, Version
 from ..waiter import Waiter
-from .answers import Answers
+from .answers import Answers, Question, answering
+from .call import Call
+from .listener import Listener
 from .transport import Transport
 
 logger = logging.getLogger("backchannel.client")
 Progress = Callable[[ProgressParams], Any]
 
-
-class Clock:
-    """The two time limits of one call, in seconds: `idle` stops while a person is asked and starts again on progress,
-    `total` never stops."""
-
-    def __init__(self, idle: float | None, total: float | None):
-        self._idle = idle if idle is not None else math.inf
-        self._held = 0
-        self._total = anyio.current_time() + total if total is not None else math.inf
-        self.scope = anyio.CancelScope()
-        self.restart()
-
-    def restart(self) -> None:
-        """Something happened: the idle clock starts again."""
-        idle = math.inf if self._held else anyio.current_time() + self._idle
-        self.scope.deadline = min(self._total, idle)
-
-    def hold(self) -> None:
-        """A person is asked."""
-        self._held += 1
-        self.restart()
-
-    def resume(self) -> None:
-        """The person answered."""
-        self._held -= 1
-        self.restart()
-
-    @property
-    def which(self) -> str:
-        """Which of the two ran out."""
-        return "total" if anyio.current_time() >= self._total else "idle"
+_GRACE = 1.0
+"""Seconds that handlers get to end when the connection is closed, and that a cancellation gets to be sent."""
+_ALWAYS = frozenset({"roots/list"})
+"""What a strict client answers at any time, besides `ping`, which the Peer answers."""
 
 
-class _Call(Waiter):
+_FINAL = KeyboardInterrupt | SystemExit | GeneratorExit
+
+
+class _Waiting(Waiter):
     """A request that waits for its response."""
 
-    __slots__ = ("clock", "progress")
+    __slots__ = ("call", "progress")
 
-    def __init__(self, clock: Clock, progress: Progress | None):
+    def __init__(self, call: Call, progress: Listener | None):
         super().__init__()
-        self.clock = clock
+        self.call = call
         self.progress = progress
 
 
 class Connection:
-    """Speaks one protocol version, once `version` is set."""
+    """Speaks one protocol version, once `version` is set.
 
-    def __init__(self, transport: Transport, answers: Answers, info: Implementation, log_level: str | None = None):
+    log_level: of the log messages that are wanted.  strict: refuse what the server asks while no call is in flight.
+    `heard` has functions that are called with every notification that is no progress; they do not raise.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        answers: Answers,
+        info: Implementation,
+        log_level: str | None = None,
+        strict: bool = False,
+    ):
         self.transport = transport
         self.answers = answers
         self.info = info
         self.version: Version | None = None
         self.heard: list[Callable[[Notification], None]] = []
+        self.nursery = Nursery()
         self._log_level = log_level
+        self._strict = strict
         self._peer = Peer()
-        self._nursery = Nursery()
-        self._calls: set[_Call] = set()
+        self._calls: set[Call] = set()
         self._lost: Exception | None = None
+
+    @property
+    def lost(self) -> Exception | None:
+        """Why nothing can be sent or received any more, or None."""
+        return self._lost
 
     async def open(self) -> None:
         """Connect. Raises: ConnectionFailed."""
         await self.transport.open(self._receive, self._end)
+
+    async def close(self) -> None:
+        """Disconnect: calls in flight fail, questions under way are cancelled. It goes on if the caller is cancelled,
+        and does not wait long for a handler that does not end, or that is the caller itself."""
+        self._end(ConnectionLost("the connection was closed"))
+        with anyio.CancelScope(shield=True):
+            try:
+                await self.nursery.close(_GRACE)
+            finally:
+                await self.transport.close()
 
     def use(self, version: Version) -> None:
         """Speak this version from now on."""
         self.version = version
         self.transport.negotiated(version)
 
-    def envelope(self, version: Version) -> dict[str, Any]:
-        """What every request carries in `_meta` at this version (basic/index, Per-request protocol fields)."""
-        if not version.is_modern:
-            return {}
-        meta: dict[str, Any] = {
-            META_VERSION: version.value,
-            META_CLIENT_INFO: self.info,
-            META_CLIENT_CAPABILITIES: self.answers.capabilities(),
-        }
-        if self._log_level is not None:
-            meta[META_LOG_LEVEL] = self._log_level
-        return meta
+    @contextmanager
+    def call(self, method: str, idle: float | None = None, total: float | None = None) -> Iterator[Call]:
+        """A call to the server, which is in flight until the end of the block. idle, total: seconds.
+
+        Raises: ConnectionLost, RequestTimeout.
+        """
+        if self._lost is not None:
+            raise ConnectionLost(str(self._lost)) from self._lost
+        call = Call(method, idle, total, nested=answering.get())
+        self._calls.add(call)
+        try:
+            with call:
+                yield call
+        finally:
+            self._calls.discard(call)
 
     async def request(
         self,
         method: str,
         params: dict[str, Any],
-        clock: Clock,
+        call: Call,
         *,
         progress: Progress | None = None,
         version: Version | None = None,
     ) -> msgspec.Raw:
-        """Send a request and return its raw result. `params` is not changed.
+        """Send one request of a call that is in flight, and return its raw result. `params` is not changed.
 
-        Raises: RemoteProtocolError, RequestTimeout, ConnectionLost.
+        Raises: RemoteProtocolError, ConnectionLost, and what ends the call.
         """
+        listener = Listener(progress, self.nursery) if progress is not None else None
+        waiting = _Waiting(call, listener)
+        id = self._peer.open(waiting)
+        call.restart()
+        try:
+            await self.transport.send(
+                Request(id, method, self._complete(params, id, progress is not None, version or self.version))
+            )
+            outcome = await waiting.wait()
+            if listener is not None:
+                await listener.drained()
+            return _unpack(outcome)
+        except anyio.get_cancelled_exc_class():
+            await self._abandon(id)
+            raise
+        finally:
+            self._peer.close(id)
+            if listener is not None:
+                listener.stop()
+
+    async def notify(self, method: str, params: Any = None, timeout: float | None = None) -> None:
+        """Send a notification. Raises: ConnectionLost, RequestTimeout."""
         if self._lost is not None:
             raise ConnectionLost(str(self._lost)) from self._lost
-        call = _Call(clock, progress)
-        id = self._peer.open(call)
-        self._calls.add(call)
-        request = Request(id, method, self._complete(params, id, progress, version or self.version) or None)
-        clock.restart()
-        try:
-            with clock.scope:
-                await self.transport.send(request)
-                outcome = await call.wait()
-                return _unpack(outcome)
-        finally:
-            self._calls.discard(call)
-            await self._abandon(id)
-        raise RequestTimeout(f"no response to {method} in time ({clock.which} time limit)", clock.which)
+        with Call(method, total=timeout):
+            await self.transport.send(Notification(method, params))
 
     def _complete(
-        self, params: dict[str, Any], id: RequestId, progress: Progress | None, version: Version | None
-    ) -> dict[str, Any]:
-        meta = {**(params.get("_meta") or {}), **(self.envelope(version) if version is not None else {})}
-        if progress is not None:
+        self, params: dict[str, Any], id: RequestId, progress: bool, version: Version | None
+    ) -> dict[str, Any] | None:
+        """The params as they are sent: the caller's, and what every request carries in `_meta` at this version
+        (basic/index, Per-request protocol fields). Progress tokens are ours alone, or they would not be unique."""
+        meta = dict(params.get("_meta") or {})
+        meta.pop("progressToken", None)
+        if version is not None and version.is_modern:
+            meta[META_VERSION] = version.value
+            meta[META_CLIENT_INFO] = self.info
+            meta[META_CLIENT_CAPABILITIES] = self.answers.declare(version)
+            if self._log_level is not None:
+                meta.setdefault(META_LOG_LEVEL, self._log_level)
+        if progress:
             meta["progressToken"] = id
-        return {**params, "_meta": meta} if meta else dict(params)
+        rest = {name: value for name, value in params.items() if name != "_meta"}
+        return ({**rest, "_meta": meta} if meta else rest) or None
 
     async def _abandon(self, id: RequestId) -> None:
-        """If the request has not been answered, tell the server that nobody waits any more."""
-        cancelled = self._peer.close(id)
-        modern = self.version is not None and self.version.is_modern
-        if cancelled is None or self._lost is not None or (modern and self.transport.request_streams):
+        """Nobody waits any more: tell the server, if it has not answered and can be told."""
+        cancelled = self._peer.close(id, "nobody waits for it any more")
+        if cancelled is None or self._lost is not None:
             return
-        with anyio.move_on_after(1, shield=True):
+        # "The `initialize` request MUST NOT be cancelled by clients" (2025-11-25 basic/utilities/cancellation); nor is
+        # the probe before it, for a server that knows neither. On modern HTTP the closed stream says it all.
+        if self.version is None or (self.version.is_modern and self.transport.request_streams):
+            return
+        with anyio.move_on_after(_GRACE, shield=True):
             try:
                 await self.transport.send(cancelled)
             except BackchannelError as error:
                 logger.debug("the cancellation of a request was not delivered: %s", type(error).__name__)
 
-    async def notify(self, method: str, params: Any = None) -> None:
-        """Send a notification."""
-        await self.transport.send(Notification(method, params))
-
-    async def close(self) -> None:
-        """Disconnect: calls in flight fail, questions under way are cancelled."""
-        self._end(ConnectionLost("the connection was closed"))
-        await self._nursery.close()
-        await self.transport.close()
-
     def _end(self, error: Exception) -> None:
+        """The connection is lost: so is every call, and no question needs an answer."""
         if self._lost is not None:
             return
         self._lost = error
-        waiters, scopes = self._peer.end()
-        for waiter in waiters:
-            waiter.fail(error)
+        _, scopes = self._peer.end()
         for scope in scopes:
             scope.cancel()
+        for call in self._calls:
+            call.lose(error)
 
     def _receive(self, message: Message | Malformed) -> None:
+        if self._lost is not None:
+            return
         event = self._peer.receive(message)
         if isinstance(event, Resolved):
             event.waiter.resolve(event.outcome)
+        elif isinstance(event, Incoming | Reply) and self.version is not None and self.version.is_modern:
+            self._ignore(event)
         elif isinstance(event, Incoming):
-            self._start(event.request)
+            self._take(event.request)
         elif isinstance(event, Reply):
-            self._post(event.message)
+            self._reply(event.message)
         elif isinstance(event, Cancelled):
-            if event.handle is not None:
-                event.handle.cancel()
+            event.handle.cancel()
         elif isinstance(event, Progressed):
-            self._progress(event.waiter, event.params)
+            event.waiter.call.restart()
+            if event.waiter.progress is not None:
+                event.waiter.progress(event.params)
         elif isinstance(event, Heard):
             for listener in self.heard:
-                _guarded(listener, event.notification)
+                listener(event.notification)
+        elif isinstance(event, Dropped):
+            logger.debug("dropped: %s", event.why)
 
-    def _progress(self, call: _Call, params: ProgressParams) -> None:
-        call.clock.restart()
-        if call.progress is not None:
-            _guarded(call.progress, params)
+    def _ignore(self, event: Incoming | Reply) -> None:
+        """Nothing is sent back: "The client MUST NOT write JSON-RPC responses" (basic/transports/stdio; so does
+        streamable-http)."""
+        logger.warning("the server sent a request, which protocol version %s does not have", self.version)
+        if isinstance(event, Incoming):
+            self._peer.finish(event.request.id)
 
-    def _post(self, message: Message) -> None:
-        if not self._nursery.closed:
-            self._nursery.start(self._deliver, message)
+    def _take(self, request: Request) -> None:
+        """A reverse call has come: answer it in a task of its own."""
+        try:
+            self._check(request.method)
+            question = self.answers.read(request.method, request.params)
+        except RemoteProtocolError as error:
+            self._peer.finish(request.id)
+            self._reply(_failure(request.id, error))
+            return
+        scope = anyio.CancelScope()
+        self._peer.serve(request.id, scope)
+        held = tuple(self._calls)
+        for call in held:
+            call.hold()
+        question.queue(nested=answering.get() or any(call.nested for call in held))
+        self.nursery.start(self._serve, request.id, question, scope, held)
+
+    def _check(self, method: str) -> None:
+        """Raises: RemoteProtocolError if the server may not ask this, or not now."""
+        if self.version is not None and method in METHODS and lookup(method, self.version, Direction.SERVER) is None:
+            raise RemoteProtocolError(METHOD_NOT_FOUND, f"protocol version {self.version} has no {method}")
+        if self._strict and not self._calls and method not in _ALWAYS:
+            raise RemoteProtocolError(INVALID_REQUEST, "this client answers only while a call of its own is in flight")
+
+    async def _serve(self, id: RequestId, question: Question, scope: anyio.CancelScope, held: tuple[Call, ...]) -> None:
+        reply: Message | None = None
+        try:
+            with scope:
+                reply = await self._answer(id, question)
+        finally:
+            for call in held:
+                call.resume()
+        if reply is not None and self._peer.finish(id):
+            await self._deliver(reply)
+
+    async def _answer(self, id: RequestId, question: Question) -> Message:
+        try:
+            return Response(id, await question.answer())
+        except ProtocolError as error:
+            return _failure(id, error)
+        except BaseException as error:
+            if isinstance(error, _FINAL | anyio.get_cancelled_exc_class()):
+                raise
+            logger.exception("a handler for %s failed", question.method)
+            return _failure(id, ProtocolError(INTERNAL_ERROR, "the client's handler failed"))
+
+    def _reply(self, message: Response | ErrorResponse) -> None:
+        if message.id is None:
+            return  # it answers nothing that the other side could name
+        self.nursery.start(self._deliver, message)
 
     async def _deliver(self, message: Message) -> None:
         try:
             await self.transport.send(message)
+        except LocalProtocolError as error:
+            logger.error("an answer to the server could not be sent: %s", error)
+            if isinstance(message, Response):
+                await self._deliver(_failure(message.id, ProtocolError(INTERNAL_ERROR, "the answer has no JSON form")))
         except BackchannelError as error:
             logger.warning("an answer to the server was not delivered: %s", error)
 
-    def _start(self, request: Request) -> None:
-        scope = anyio.CancelScope()
-        self._peer.serve(request.id, scope)
-        if not self._nursery.closed:
-            self._nursery.start(self._serve, request, scope)
 
-    async def _serve(self, request: Request, scope: anyio.CancelScope) -> None:
-        """Answer a reverse call. The idle clocks stand still: which call it belongs to, the wire does not say."""
-        held = list(self._calls)
-        for call in held:
-            call.clock.hold()
-        reply: Message | None = None
-        try:
-            with scope:
-                reply = await self._reply(request)
-        finally:
-            for call in held:
-                call.clock.resume()
-        if reply is not None and self._peer.finish(request.id):
-            await self._deliver(reply)
-
-    async def _reply(self, request: Request) -> Message:
-        try:
-            if self.version is None or self.version.is_modern:
-                raise RemoteProtocolError(-32601, "servers send no requests at this protocol version")
-            return Response(request.id, await self.answers(request.method, request.params))
-        except ProtocolError as error:
-            return ErrorResponse(request.id, ErrorObject(error.code, error.message, error.data))
+def _failure(id: RequestId, error: ProtocolError) -> ErrorResponse:
+    return ErrorResponse(id, ErrorObject(error.code, error.message, error.data))
 
 
 def _unpack(outcome: Any) -> msgspec.Raw:
@@ -265,10 +330,3 @@ def _unpack(outcome: Any) -> msgspec.Raw:
     if isinstance(outcome, ErrorResponse):
         raise RemoteProtocolError(outcome.error.code, outcome.error.message, outcome.error.data)
     raise RemoteProtocolError(INTERNAL_ERROR, f"the server's response cannot be read: {outcome.message}")
-
-
-def _guarded(callback: Callable[[Any], Any], value: Any) -> None:
-    try:
-        callback(value)
-    except Exception:
-        logger.exception("a callback failed: %r", callback)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import io
 import ipaddress
 import urllib.parse
 from collections.abc import AsyncIterator, Iterator
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _KEEP_ALIVE = 4.0  # seconds; less than the 5 of uvicorn and Node, or a POST may meet a connection that just closes
 _LINGER = 1.0  # seconds that a response gets to end after its reader has left
 _REDIRECTS = 3
+_LARGE = 2**16  # bytes; a longer body is sent in pieces
 _MOVED = frozenset({301, 302, 307, 308})
 
 
@@ -37,8 +39,8 @@ class Endpoint:
     """
 
     def __init__(self, url: str, timeout: float, session: aiohttp.ClientSession | None = None):
-        self._parts = urllib.parse.urlsplit(url)
         try:
+            self._parts = urllib.parse.urlsplit(url)
             port = self._parts.port or {"http": 80, "https": 443}[self._parts.scheme]
         except (ValueError, KeyError) as error:
             raise ConfigurationError("an MCP endpoint is given as an http or https URL") from error
@@ -141,7 +143,7 @@ class Endpoint:
                 method,
                 self._url,
                 headers=headers,
-                data=body,
+                data=io.BytesIO(body) if body is not None and len(body) > _LARGE else body,
                 timeout=timeout,
                 allow_redirects=False,
                 read_bufsize=2**18,

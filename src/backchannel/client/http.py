@@ -46,6 +46,7 @@ _PAUSE = 1.0  # seconds before a stream is taken up again, where the server does
 _LONGEST_PAUSE = 30.0
 _FAILURES = 5  # tries to take up a stream that fail, one after the other
 _BARREN = 100  # streams that end without an event, one after the other: a server may let its client poll
+_GOODBYE = 2.0  # seconds that the server gets to end the session
 _ERROR_BODY = 2**20
 
 
@@ -103,7 +104,7 @@ class HttpTransport:
     async def open(self, receive: Receive, lost: Lost) -> None:
         """Get ready; a connection is made when the first message is sent. Raises: ConfigurationError."""
         if self._receive is not None or self._closing:
-            raise ConnectionFailed(f"this connection to {self._endpoint.name} was used before; make a new transport")
+            raise ConnectionFailed(f"this connection to {self._endpoint.name} was used before; make a new one")
         self._endpoint.open()
         self._receive = receive
 
@@ -152,7 +153,7 @@ class HttpTransport:
             await self._nursery.close()
             if self._session_id is not None:
                 # "Clients that no longer need a particular session SHOULD send an HTTP DELETE" (2025-11-25)
-                with anyio.move_on_after(2, shield=True), contextlib.suppress(BackchannelError):
+                with anyio.move_on_after(_GOODBYE, shield=True), contextlib.suppress(BackchannelError):
                     async with self._endpoint.exchange("DELETE", self._base()):
                         pass
         finally:
@@ -294,19 +295,20 @@ class HttpTransport:
 
     def _event(self, event: Event | Oversized, request: Request | None) -> bool:
         """Hand on what one event holds. Returns whether that is the answer to `request`."""
+        large = isinstance(event, Oversized)
+        data = event.head if isinstance(event, Oversized) else event.data
         messages: list[Message | Malformed] = []
         if isinstance(event, Oversized):
             messages = [too_large(event)]
-        elif event.data and event.event == "message":
-            messages = read(event.data, self._version)
+        elif data and event.event == "message":
+            messages = read(data, self._version)
         answered = False
         for message in messages:
             if isinstance(message, Malformed) and message.is_response and message.id is None and request is not None:
                 message = Malformed(message.code, message.message, request.id, True)
             if isinstance(message, ErrorResponse) and message.id is None and request is not None:
                 raise _error(message, 200)
-            junk = message.id is None if isinstance(event, Oversized) else is_junk(message, event.data)
-            if junk and isinstance(message, Malformed):
+            if isinstance(message, Malformed) and message.id is None and (large or is_junk(message, data)):
                 logger.warning("%s sent an event that was skipped: %s", self._endpoint.name, message.message)
             else:
                 self._hand_on(message)

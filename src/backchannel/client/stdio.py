@@ -150,9 +150,7 @@ class StdioTransport:
     async def open(self, receive: Receive, lost: Lost) -> None:
         """Launch the server. Raises: ConnectionFailed that names the command and the cause."""
         if self._receive is not None or self._nursery.closed:
-            raise ConnectionFailed(
-                f"the connection to {self.server.label!r} was used before; make a new StdioTransport"
-            )
+            raise ConnectionFailed(f"this connection to {self.server.label!r} was used before; make a new one")
         self._receive, self._lost = receive, lost
         opened = Waiter()
         self._nursery.start(self._own, opened)
@@ -212,6 +210,7 @@ class StdioTransport:
             # Here without the ladder only where the event loop is torn down.
             if self._child is not None and not self._child.exited.is_set():
                 self._child.kill()
+            self._closing = True
             opened.fail(ConnectionFailed(f"the server {self.server.label!r} was not launched"))
             self._fail(f"the connection to the server {self.server.label!r} is closed")
 
@@ -221,10 +220,9 @@ class StdioTransport:
             return await Child.launch([server.command, *server.args], server.environment(), server.cwd)
         except (OSError, ValueError) as error:
             cause = getattr(error, "strerror", None) or str(error)
-            missing = getattr(error, "filename", None)
-            where = f": {missing!r}" if missing not in (None, server.command) else ""
+            where = f" in {server.cwd!r}" if server.cwd is not None else ""
             hint = "; give each argument as a string of its own" if " " in server.command else ""
-            raise ConnectionFailed(f"cannot launch the server {server.label!r}: {cause}{where}{hint}") from error
+            raise ConnectionFailed(f"cannot launch the server {server.label!r}{where}: {cause}{hint}") from error
 
     async def _live(self, child: Child) -> None:
         async with anyio.create_task_group() as pumps:

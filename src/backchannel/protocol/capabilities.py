@@ -15,40 +15,52 @@ from .versions import FEATURES, Version
 Capabilities = Mapping[str, Any]
 
 
+def _declared(capabilities: Capabilities, name: str) -> Mapping[str, Any] | None:
+    """What is declared of a capability; None if it is not. A capability is an object, so nothing else declares one."""
+    found = capabilities.get(name)
+    return found if isinstance(found, Mapping) else None
+
+
 def elicitation_modes(capabilities: Capabilities, version: Version) -> frozenset[str]:
-    """The modes a client takes: "form", "url". An empty `elicitation` object means form alone."""
+    """The modes a client takes: "form", "url". An `elicitation` object that names neither means form alone ("an empty
+    capabilities object is equivalent to declaring support for form mode only", client/elicitation, Capabilities)."""
     features = FEATURES[version]
-    declared = capabilities.get("elicitation")
+    declared = _declared(capabilities, "elicitation")
     if declared is None:
         return frozenset()
-    modes = {"form", "url"} & set(declared) if features.elicitation_submodes else set()
-    return frozenset(modes or {"form"}) & features.elicitation
+    named = {"form", "url"} & set(declared) if features.elicitation_submodes else set()
+    modes = {mode for mode in named if _declared(declared, mode) is not None}
+    return frozenset(modes if named else {"form"}) & features.elicitation
 
 
 def require_elicitation(capabilities: Capabilities, version: Version, mode: str) -> None:
     """Raises: MissingCapability unless the client takes elicitation in this mode."""
     if mode in elicitation_modes(capabilities, version):
         return
-    if not FEATURES[version].elicitation:
+    existing = FEATURES[version].elicitation
+    if not existing:
         raise MissingCapability("elicitation", f"protocol version {version} has none")
-    if "elicitation" in capabilities or mode == "url":
+    if mode not in existing:
+        raise MissingCapability(f"elicitation.{mode}", f"protocol version {version} has no {mode} mode")
+    if mode == "url" or _declared(capabilities, "elicitation") is not None:
         raise MissingCapability(f"elicitation.{mode}")
     raise MissingCapability("elicitation")
 
 
 def require_sampling(capabilities: Capabilities, version: Version, *, tools: bool, context: bool) -> None:
     """Raises: MissingCapability unless the client takes sampling, with tools or with context where these are wanted."""
-    features, declared = FEATURES[version], capabilities.get("sampling")
+    features, declared = FEATURES[version], _declared(capabilities, "sampling")
     if declared is None:
         raise MissingCapability("sampling")
-    if tools and not (features.sampling_tools and "tools" in declared):
-        why = "" if features.sampling_tools else f"protocol version {version} has no tools in sampling"
-        raise MissingCapability("sampling.tools", why)
-    if context and features.sampling_context_gate and "context" not in declared:
+    if tools and not features.sampling_tools:
+        raise MissingCapability("sampling.tools", f"protocol version {version} has no tools in sampling")
+    if tools and _declared(declared, "tools") is None:
+        raise MissingCapability("sampling.tools")
+    if context and features.sampling_context_gate and _declared(declared, "context") is None:
         raise MissingCapability("sampling.context")
 
 
 def require_roots(capabilities: Capabilities) -> None:
     """Raises: MissingCapability unless the client has roots."""
-    if capabilities.get("roots") is None:
+    if _declared(capabilities, "roots") is None:
         raise MissingCapability("roots")

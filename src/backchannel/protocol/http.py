@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,36 +19,36 @@ from ..errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    MISSING_CLIENT_CAPABILITY,
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
 )
 from .jsonrpc import ErrorObject, ErrorResponse, Malformed, Message, Notification, Request, RequestId, decode
 from .methods import Direction, Method, lookup
-from .types.requests import RequestMeta
-from .versions import SUPPORTED, Version, is_legacy, parse
+from .types.requests import NO_META, RequestMeta, read_meta
+from .versions import META_VERSION, Version, is_legacy, is_modern, parse, served
 
 STATUS = {
     PARSE_ERROR: 400,
     INVALID_REQUEST: 400,
     METHOD_NOT_FOUND: 404,
     HEADER_MISMATCH: 400,
+    MISSING_CLIENT_CAPABILITY: 400,
     UNSUPPORTED_VERSION: 400,
 }
-"""The HTTP status of an error that was found before the method ran; 400 where nothing is said."""
+"""The HTTP status of a modern error, by its code. For other codes: 400 before the method ran, 200 afterwards."""
 
 JSON, SSE = "application/json", "text/event-stream"
 
 
-@dataclass(frozen=True, slots=True)
-class Accept:
+class Accept(msgspec.Struct, frozen=True):
     """What the client can read."""
 
     json: bool
     sse: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A modern request in order. `params` is of the method's own type."""
 
     request: Request
@@ -59,8 +58,7 @@ class Call:
     accept: Accept
 
 
-@dataclass(frozen=True, slots=True)
-class Legacy:
+class Legacy(msgspec.Struct, frozen=True):
     """A message of the session-based protocol. `version`: its MCP-Protocol-Version header, if there was one."""
 
     message: Message | Malformed
@@ -69,8 +67,7 @@ class Legacy:
     accept: Accept
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Answer with this HTTP status and this error; an accepted notification has no error and status 202."""
 
     status: int
@@ -78,7 +75,8 @@ class Refusal:
 
 
 class Headers:
-    """The headers of a request that matter here: names in lower case, values with outer white space stripped.
+    """The headers of a request: names in lower case ("Clients and servers MUST use case-insensitive comparisons for
+    header names"), values with outer white space stripped.
 
     A header that is given twice has both values, joined by a comma, as HTTP says.
     """
@@ -95,15 +93,23 @@ class Headers:
         return self._values.get(name)
 
 
+_ANY = Accept(True, True)
+_USUAL = f"{JSON}, {SSE}"
+
+
 def read_accept(headers: Headers) -> Accept:
-    """What the Accept header allows. No header means anything."""
+    """What the Accept header allows. No header means anything; a quality of 0 means no (RFC 9110, section 12.4.2)."""
     value = headers.get("accept")
-    if value is None:
-        return Accept(True, True)
-    kinds = {part.split(";")[0].strip().lower() for part in value.split(",")}
+    if value is None or value == _USUAL:
+        return _ANY
+    allowed: dict[str, bool] = {}
+    for part in value.lower().split(","):
+        kind, *options = (word.strip() for word in part.split(";"))
+        allowed[kind] = not any(option.startswith("q=") and not option[2:].strip("0.") for option in options)
+    whatever = allowed.get("*/*", False)
     return Accept(
-        bool(kinds & {JSON, "application/*", "*/*"}),
-        bool(kinds & {SSE, "text/*", "*/*"}),
+        allowed.get(JSON, allowed.get("application/*", whatever)),
+        allowed.get(SSE, allowed.get("text/*", whatever)),
     )
 
 
@@ -114,78 +120,75 @@ def read_request(headers: Headers, body: bytes) -> Call | Legacy | Refusal:
     Returns a Call, a Legacy, or a Refusal with an HTTP status and the error to answer with.
     """
     content_type = headers.get("content-type") or ""
-    if content_type.split(";")[0].strip().lower() != JSON:
-        return _refuse(415, None, INVALID_REQUEST, f"Content-Type must be {JSON}")
+    if content_type != JSON and content_type.split(";")[0].strip().lower() != JSON:
+        return _refuse(None, INVALID_REQUEST, f"Content-Type must be {JSON}", status=415)
     accept = read_accept(headers)
     if not accept.json and not accept.sse:
-        return _refuse(406, None, INVALID_REQUEST, f"Accept must allow {JSON} and {SSE}")
+        return _refuse(None, INVALID_REQUEST, f"Accept must allow {JSON} and {SSE}", status=406)
     message = decode(body)
-    version = headers.get("mcp-protocol-version")
-    envelope = _envelope(message)
-    if isinstance(envelope, Malformed):
-        return Refusal(400, envelope.reply())
-    if not _looks_modern(message, version, envelope):
-        return Legacy(message, headers.get("mcp-session-id"), version, accept)
-    if isinstance(message, Malformed):
-        return Refusal(STATUS.get(message.code, 400), message.reply())
+    meta, fault = _meta(message)
+    stated = headers.get("mcp-protocol-version")
+    if meta.version is None and (stated is None or not is_modern(stated)):
+        if stated is None or is_legacy(stated) or (isinstance(message, Request) and message.method == "initialize"):
+            return Legacy(message, headers.get("mcp-session-id"), stated, accept)
+        return _unsupported(_id(message), stated)
+    if isinstance(message, Request):
+        return _climb(message, headers, meta, accept) if fault is None else _refuse(message.id, INVALID_PARAMS, fault)
     if isinstance(message, Notification):
         return Refusal(202)
+    if isinstance(message, Malformed):
+        return Refusal(STATUS.get(message.code, 400), message.reply())
+    # "The client MUST NOT send JSON-RPC responses" (basic/transports/streamable-http, Sending Messages)
+    return _refuse(None, INVALID_REQUEST, "clients do not send responses at this protocol version")
+
+
+class _Claim(msgspec.Struct):
+    version: Any = msgspec.field(default=None, name=META_VERSION)
+
+
+class _Claimed(msgspec.Struct):
+    meta: _Claim = msgspec.field(name="_meta")
+
+
+def _meta(message: Message | Malformed) -> tuple[RequestMeta, str | None]:
+    """The `_meta` of a request, and what is wrong with it. Of one that cannot be read, whether it names a version."""
     if not isinstance(message, Request):
-        return _refuse(400, None, INVALID_REQUEST, "clients do not send responses at this protocol version")
-    return _climb(message, headers, envelope, accept)
-
-
-def _looks_modern(message: Message | Malformed, version: str | None, envelope: RequestMeta) -> bool:
-    """The era of a message: the envelope, then the header, then `initialize`; a version that nobody knows is refused
-    by the modern rules, for they can say what is supported."""
-    if envelope.version is not None:
-        return True
-    if isinstance(message, Request) and message.method == "initialize":
-        return False
-    return version is not None and not is_legacy(version)
-
-
-class _MetaOnly(msgspec.Struct):
-    meta: RequestMeta = msgspec.field(default_factory=RequestMeta, name="_meta")
-
-
-_meta_decoder = msgspec.json.Decoder(_MetaOnly)
-
-
-def _envelope(message: Message | Malformed) -> RequestMeta | Malformed:
-    if not isinstance(message, Request) or message.params is None:
-        return RequestMeta()
+        return NO_META, None
     try:
-        return _meta_decoder.decode(message.params).meta
+        return read_meta(message.params), None
     except (msgspec.DecodeError, RecursionError) as error:
-        return Malformed(INVALID_PARAMS, f"Invalid params: {error}", message.id)
+        fault = f"Invalid params: {error}"
+    try:
+        claim = msgspec.json.decode(message.params or b"{}", type=_Claimed).meta.version
+    except (msgspec.DecodeError, RecursionError):
+        claim = None
+    return NO_META if claim is None else RequestMeta(version=str(claim)), fault
 
 
 def _climb(request: Request, headers: Headers, meta: RequestMeta, accept: Accept) -> Call | Refusal:
     """The ladder of a modern request: each rung either refuses or lets it climb on."""
-    id, named = request.id, headers.get("mcp-protocol-version")
+    id = request.id
     if meta.version is None or meta.client_capabilities is None:
         missing = "protocolVersion" if meta.version is None else "clientCapabilities"
-        return _refuse(400, id, INVALID_PARAMS, f"Invalid params: _meta lacks io.modelcontextprotocol/{missing}")
-    if named != meta.version:
-        return _mismatch(id, "MCP-Protocol-Version", named, meta.version)
+        return _refuse(id, INVALID_PARAMS, f"Invalid params: _meta lacks io.modelcontextprotocol/{missing}")
+    if refusal := _mismatch(id, "MCP-Protocol-Version", headers.get("mcp-protocol-version"), meta.version):
+        return refusal
     version = parse(meta.version)
-    if version is None or is_legacy(version):
-        data = {"supported": [known.value for known in SUPPORTED], "requested": meta.version}
-        return _refuse(400, id, UNSUPPORTED_VERSION, "Unsupported protocol version", data)
-    if headers.get("mcp-method") != request.method:
-        return _mismatch(id, "Mcp-Method", headers.get("mcp-method"), request.method)
+    if version is None or not version.is_modern:
+        return _unsupported(id, meta.version)
+    if refusal := _mismatch(id, "Mcp-Method", headers.get("mcp-method"), request.method):
+        return refusal
     method = lookup(request.method, version, Direction.CLIENT)
     if method is None:
-        return _refuse(404, id, METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        return _refuse(id, METHOD_NOT_FOUND, f"Method not found: {request.method[:200]}")
     try:
-        params = msgspec.json.decode(request.params if request.params is not None else b"{}", type=method.params)
+        params = msgspec.json.decode(request.params or b"{}", type=method.params)
     except (msgspec.DecodeError, RecursionError) as error:
-        return _refuse(400, id, INVALID_PARAMS, f"Invalid params: {error}")
+        return _refuse(id, INVALID_PARAMS, f"Invalid params: {error}")
     if method.name is not None:
-        given, wanted = decode_value(headers.get("mcp-name")), getattr(params, method.name)
-        if given != wanted:
-            return _mismatch(id, "Mcp-Name", given, wanted)
+        wanted = getattr(params, method.name)
+        if refusal := _mismatch(id, "Mcp-Name", decode_value(headers.get("mcp-name")), wanted):
+            return refusal
     return Call(request, version, method, params, accept)
 
 
@@ -202,8 +205,10 @@ def encode_value(value: str) -> str:
 
 
 def decode_value(header: str | None) -> str | None:
-    """The value of such a header, or None if it is absent or not well encoded."""
-    if header is None or not (header.startswith(_PREFIX) and header.endswith(_SUFFIX)):
+    """The value of such a header; None if it is absent, not well encoded, or has characters that no header may have."""
+    if header is None or not header.isascii() or not header.replace("\t", " ").isprintable():
+        return None
+    if not (header.startswith(_PREFIX) and header.endswith(_SUFFIX)):
         return header
     try:
         return base64.b64decode(header[len(_PREFIX) : -len(_SUFFIX)], validate=True).decode()
@@ -211,13 +216,25 @@ def decode_value(header: str | None) -> str | None:
         return None
 
 
-def _mismatch(id: RequestId, header: str, given: str | None, wanted: str) -> Refusal:
-    if given is None:
-        text = f"Header mismatch: {header} is missing or malformed; the body says {wanted[:200]!r}"
-    else:
-        text = f"Header mismatch: {header} is {given[:200]!r}, the body says {wanted[:200]!r}"
-    return _refuse(400, id, HEADER_MISMATCH, text)
+def _id(message: Message | Malformed) -> RequestId | None:
+    """The id to answer with: a response has one of this side's, which means nothing to the client."""
+    if isinstance(message, Request) or (isinstance(message, Malformed) and not message.is_response):
+        return message.id
+    return None
 
 
-def _refuse(status: int, id: RequestId | None, code: int, text: str, data: Any = None) -> Refusal:
-    return Refusal(status, ErrorResponse(id, ErrorObject(code, text, data)))
+def _mismatch(id: RequestId, header: str, given: str | None, wanted: str) -> Refusal | None:
+    """Compare a header with what it mirrors (basic/transports/streamable-http, Server Validation)."""
+    if given == wanted:
+        return None
+    is_ = "is missing or malformed" if given is None else f"is {given[:200]!r}"
+    return _refuse(id, HEADER_MISMATCH, f"Header mismatch: {header} {is_}; the body says {wanted[:200]!r}")
+
+
+def _unsupported(id: RequestId | None, requested: str) -> Refusal:
+    data = {"supported": served(requested), "requested": requested[:200]}
+    return _refuse(id, UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+
+
+def _refuse(id: RequestId | None, code: int, text: str, data: Any = None, *, status: int = 0) -> Refusal:
+    return Refusal(status or STATUS.get(code, 400), ErrorResponse(id, ErrorObject(code, text, data)))

@@ -4,8 +4,9 @@ the same again.
 How it works: each ask and each step takes a place when it is called. Without a key the place is its ordinal among
 those without a key; with one, the key is the place. On a later round the entry that was recorded at that place is
 compared with what is asked now. What was answered or finished must match; what is still open is replaced by what is
-asked now. `frontier` is the key of the question that the handler waited for when the last round ended: until that one
-is delivered, the handler repeats itself, and its notifications are silent.
+asked now, under a new key, so that a late answer to the old question is not taken for one to the new. `frontier` is
+the key of the question that the handler waited for when the last round ended: until that one is delivered, the handler
+repeats itself, and its notifications are silent.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Journal:
         self.entries = {entry.key: entry for entry in entries or []}
         self.frontier = frontier
         self._places = [entry.key for entry in entries or [] if not entry.named]
-        self._taken: set[str] = set()
+        self._taken: dict[str, Entry] = {}
         self._cursor = 0
 
     @classmethod
@@ -75,52 +76,63 @@ class Journal:
         return cls(sealed.entries, sealed.frontier)
 
     def dump(self) -> bytes:
-        """The journal as JSON, to be sealed. Entries that this round did not come to are kept: it may have been cut
-        short, and what was answered stays answered."""
-        return msgspec.json.encode(_Sealed(self.frontier, list(self.entries.values())))
+        """The journal as JSON, to be sealed: what has a place by its ordinal, in order, then what has a key. Entries
+        that this round did not come to are kept: it may have been cut short, and what was answered stays answered."""
+        placed = {key: self.entries[key] for key in self._places}
+        entries = [*placed.values(), *(entry for key, entry in self.entries.items() if key not in placed)]
+        return msgspec.json.encode(_Sealed(self.frontier, entries))
 
     def place(self, kind: str, text: str, digest: str = "", key: str | None = None) -> Entry:
         """Take the next place, or the place `key`, and return the entry there.
 
         Raises: JournalMismatch if another question or step is recorded there with an answer or a value.
-        ValueError if `key` was taken before in this round.
+        ValueError if `key` was taken before in this round, or is one that was given to a question without a key.
         """
-        place = key if key is not None else self._next(kind)
-        if place in self._taken:
-            raise ValueError(f"the key {place!r} is used twice in one call")
-        self._taken.add(place)
-        recorded = self.entries.get(place)
-        if recorded is not None:
-            if recorded.kind == kind and recorded.digest == digest and (recorded.named or recorded.text == text):
-                return recorded
-            if recorded.status is not Status.OPEN:
-                raise _mismatch(recorded, kind, text)
-            if self.frontier == place:
-                self.frontier = None
-        entry = Entry(place, kind, text, digest, named=key is not None)
-        self.entries[place] = entry
+        if key is None:
+            entry = self._next(kind, text, digest)
+        else:
+            entry = self._named(key, kind, text, digest)
+        self.entries[entry.key] = self._taken[entry.key] = entry
         return entry
 
-    def _next(self, kind: str) -> str:
-        """The key of the next place: what is recorded there, or a new one made of the kind and the ordinal."""
+    def _next(self, kind: str, text: str, digest: str) -> Entry:
         ordinal = self._cursor
-        self._cursor += 1
-        if ordinal < len(self._places):
-            return self._places[ordinal]
+        recorded = self.entries[self._places[ordinal]] if ordinal < len(self._places) else None
+        if recorded is not None and self._stays(recorded, kind, text, digest):
+            self._cursor += 1
+            return recorded
         key = f"{_PREFIX.get(kind, kind)}-{ordinal + 1}"
+        if recorded is not None:
+            del self.entries[recorded.key]
+            key += "_" * (len(recorded.key) - len(recorded.key.rstrip("_")) + 1)
         while key in self.entries:
             key += "_"
-        self._places.append(key)
-        return key
+        self._places[ordinal : ordinal + 1] = [key]
+        self._cursor += 1
+        return Entry(key, kind, text, digest)
+
+    def _named(self, key: str, kind: str, text: str, digest: str) -> Entry:
+        recorded = self.entries.get(key)
+        if key in self._taken or (recorded is not None and not recorded.named):
+            raise ValueError(f"the key {key!r} is used twice in one call")
+        if recorded is not None and self._stays(recorded, kind, text, digest):
+            return recorded
+        return Entry(key, kind, text, digest, named=True)
+
+    def _stays(self, recorded: Entry, kind: str, text: str, digest: str) -> bool:
+        """Whether `recorded` is what is asked now; if not, and it is open, it is dropped. Raises: JournalMismatch."""
+        if recorded.kind == kind and recorded.digest == digest and (recorded.named or recorded.text == text):
+            return True
+        if recorded.status is not Status.OPEN:
+            raise _mismatch(recorded, kind, text)
+        if self.frontier == recorded.key:
+            self.frontier = None
+        return False
 
     @property
     def open_questions(self) -> list[Entry]:
         """The questions of this round that have no answer, in the order in which they were asked."""
-        return [
-            entry
-            for entry in self.entries.values()
-            if entry.key in self._taken and entry.status is Status.OPEN and entry.kind != STEP
-        ]
+        return [entry for entry in self._taken.values() if entry.status is Status.OPEN and entry.kind != STEP]
 
     def fill(self, responses: dict[str, Any]) -> None:
         """Record answers. Only open questions take one; unknown keys are ignored."""
@@ -132,6 +144,8 @@ class Journal:
 
 def _mismatch(recorded: Entry, kind: str, text: str) -> JournalMismatch:
     before, now = _describe(recorded.kind, recorded.text), _describe(kind, text)
+    if now == before:
+        now += " with another schema"
     return JournalMismatch(
         f"the handler took another way than before: {before} was recorded at this place, and now it is {now}. "
         "Make the code before a question deterministic: record what changes with ctx.step, or give the question a key.",

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from .types.content import UnknownContent
 
 RequestId = int | str
 
@@ -56,16 +57,19 @@ class ErrorResponse(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
 
 
 class Malformed(msgspec.Struct, frozen=True):
-    """Bytes that are no message. `is_response`: they were meant to answer the request `id` of this side."""
+    """Bytes that are no message. `is_response`: they were meant to answer the request `id` of this side.
+    `is_notification`: they were meant as a notification, so no error may be sent back."""
 
     code: int
     message: str
     id: RequestId | None = None
     is_response: bool = False
+    is_notification: bool = False
 
     def reply(self) -> ErrorResponse:
-        """The error response to send back."""
-        return ErrorResponse(self.id, ErrorObject(self.code, self.message))
+        """The error response to send back. The id of a response is of this side's own; in the other's it would name
+        another request."""
+        return ErrorResponse(None if self.is_response else self.id, ErrorObject(self.code, self.message))
 
 
 Message = Request | Notification | Response | ErrorResponse
@@ -82,8 +86,17 @@ class _Envelope(msgspec.Struct):
 
 
 _envelope = msgspec.json.Decoder(_Envelope)
-encode = msgspec.json.Encoder().encode
-"""Encode a message to UTF-8 JSON. Raises: UnicodeEncodeError for a lone surrogate, TypeError for what JSON lacks."""
+
+
+def _enc_hook(value: Any) -> Any:
+    if isinstance(value, UnknownContent):
+        return msgspec.Raw(value.raw)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+encode = msgspec.json.Encoder(enc_hook=_enc_hook).encode
+"""Encode a message to UTF-8 JSON. Raises: UnicodeEncodeError for a lone surrogate, TypeError for what JSON lacks,
+RecursionError for what is nested too deeply."""
 
 
 def encode_anyway(message: Message) -> bytes:
@@ -91,7 +104,7 @@ def encode_anyway(message: Message) -> bytes:
     vain. Raises: for a request or notification, as `encode`."""
     try:
         return encode(message)
-    except (UnicodeEncodeError, TypeError, ValueError, RecursionError, OverflowError) as error:
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError) as error:
         if not isinstance(message, Response | ErrorResponse):
             raise
         text = f"Internal error: the response cannot be written as JSON ({type(error).__name__})"
@@ -101,7 +114,7 @@ def encode_anyway(message: Message) -> bytes:
 def decode(data: bytes) -> Message | Malformed:
     """Read one message. What is not a message comes back as Malformed, never as an exception.
 
-    The errors of msgspec that matter: bad tokens and truncated surrogate escapes are DecodeError, too deep nesting is
+    The errors of msgspec that matter: bad tokens and lone surrogate escapes are DecodeError, too deep nesting is
     RecursionError, and invalid UTF-8 inside a raw member passes unnoticed, so it is checked first.
     """
     try:
@@ -119,29 +132,48 @@ def decode(data: bytes) -> Message | Malformed:
 
 def _classify(envelope: _Envelope) -> Message | Malformed:
     """By shape only: id and method, method alone, id and either result or error."""
-    id = envelope.id
-    if envelope.method is not msgspec.UNSET:
-        params = envelope.params
-        if params is msgspec.UNSET:
-            params = None  # type: ignore[assignment]
-        elif bytes(memoryview(params)[:1]) != b"{":
-            if id is msgspec.UNSET:
-                return Malformed(INVALID_PARAMS, "params must be an object")
-            return Malformed(INVALID_PARAMS, "params must be an object", id)
-        if id is msgspec.UNSET:
-            return Notification(envelope.method, params)
-        if id is None:
-            return Malformed(INVALID_REQUEST, "Invalid Request: id must not be null")
-        return Request(id, envelope.method, params)
-    has_result, has_error = envelope.result is not msgspec.UNSET, envelope.error is not msgspec.UNSET
-    known = id if not isinstance(id, msgspec.UnsetType) else None
-    if has_result and not has_error and known is not None:
-        return Response(known, envelope.result)
-    if has_error and not has_result:
-        return ErrorResponse(known, envelope.error)  # type: ignore[arg-type]
-    if has_result or has_error:
-        return Malformed(INVALID_REQUEST, "a response has an id and either result or error", known, True)
-    return Malformed(INVALID_REQUEST, "Invalid Request: no method, no result and no error", known)
+    if envelope.method is msgspec.UNSET:
+        return _classify_response(envelope)
+    id, method, params = envelope.id, envelope.method, envelope.params
+    if isinstance(params, msgspec.UnsetType):
+        raw = None
+    elif (first := memoryview(params)[0]) == _BRACE:
+        raw = params
+    elif first == _NULL:  # not allowed, and sent all the same by clients that serialise absent params
+        raw = None
+    elif id is msgspec.UNSET:
+        # "The receiver MUST NOT send a response" to a notification, whatever it holds (basic/index, Notifications)
+        return Malformed(INVALID_PARAMS, "Invalid params: not an object", is_notification=True)
+    else:
+        return Malformed(INVALID_PARAMS, "Invalid params: not an object", id)
+    if isinstance(id, msgspec.UnsetType):
+        return Notification(method, raw)
+    if id is None:  # "Unlike base JSON-RPC, the ID MUST NOT be null" (basic/index, Requests)
+        return Malformed(INVALID_REQUEST, "Invalid Request: id must not be null")
+    return Request(id, method, raw)
+
+
+_BRACE, _NULL = b"{n"
+
+
+def _classify_response(envelope: _Envelope) -> Message | Malformed:
+    id = envelope.id if not isinstance(envelope.id, msgspec.UnsetType) else None
+    result, error = envelope.result, envelope.error
+    if isinstance(error, msgspec.UnsetType):
+        if isinstance(result, msgspec.UnsetType):
+            return Malformed(INVALID_REQUEST, "Invalid Request: no method, no result and no error", id)
+        if id is not None:
+            return Response(id, result)
+    elif isinstance(result, msgspec.UnsetType):
+        return ErrorResponse(id, error)
+    return Malformed(INVALID_REQUEST, "a response has an id and either result or error", id, is_response=True)
+
+
+_WRONG = {
+    "id": "Invalid Request: id must be a string or an integer",
+    "method": "Invalid Request: method must be a string",
+    "error": "Invalid Request: error must be an object with an integer code and a message",
+}
 
 
 def _diagnose(data: bytes, why: str) -> Malformed:
@@ -150,11 +182,7 @@ def _diagnose(data: bytes, why: str) -> Malformed:
         return Malformed(INVALID_REQUEST, "Invalid Request: batches exist at protocol version 2025-03-26 only")
     found = re.search(r"`\$\.(\w+)", why)
     member = found[1] if found else ""
-    text = {
-        "id": "Invalid Request: id must be a string or an integer",
-        "method": "Invalid Request: method must be a string",
-        "error": "Invalid Request: error must have an integer code and a message",
-    }.get(member, 'Invalid Request: not an object with jsonrpc "2.0"')
+    text = _WRONG.get(member, 'Invalid Request: not an object with jsonrpc "2.0"')
     return _malformed(data, INVALID_REQUEST, text, readable_id=member != "id")
 
 
@@ -164,29 +192,45 @@ def _malformed(data: bytes, code: int, text: str, readable_id: bool = True) -> M
     return Malformed(code, text, id if readable_id else None, is_response)
 
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
-_COLON = re.compile(rb"\s*:")
-_ID = re.compile(rb'\s*:\s*(-?\d{1,18}(?![\d.eE])|"(?:[^"\\\x00-\x1f]|\\.)*")')
+# The quantifiers are possessive: what does not match fails at once, and a scan is linear whatever the bytes are.
+_STRING = rb'"(?:[^"\\]++|\\.)*+"'
+_TOP = re.compile(rb'[^"{}\[\]]*+(?:(' + _STRING + rb")|([{}\[\]]))", re.DOTALL)
+_NESTED = re.compile(rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+([{}\[\]])", re.DOTALL)
+_ID_VALUE = rb'\s*+:\s*+(-?\d{1,18}(?=[,}\s])|"(?:[^"\\\x00-\x1f]++|\\.)*+")'
+_ID = re.compile(_ID_VALUE, re.DOTALL)
+_LAST_ID = re.compile(rb'"id"' + _ID_VALUE + rb"\s*+}\s*+\Z", re.DOTALL)
+_COLON = re.compile(rb"\s*+:")
+_STEPS = 200_000
+_TAIL = 4096
 
 
 def scan(data: bytes) -> tuple[RequestId | None, set[str]]:
     """Look for the id and the names of the members in bytes that cannot be decoded, or only the start of which is at
     hand: whatever the state of the connection, the waiter for that id must not hang.
 
-    Returns the id, or None, and the member names seen at the top level.
+    Returns the id, or None, and the member names seen at the top level. Work is bounded: after so many brackets only
+    the last bytes are looked at, where some peers write the id.
     """
-    depth, id, members = 0, None, set()
-    for token in _TOKEN.finditer(data):
-        text = token[0]
+    id: RequestId | None = None
+    members: set[str] = set()
+    position = depth = 0
+    for _ in range(_STEPS):
+        token = (_TOP if depth == 1 else _NESTED).match(data, position)
+        if token is None:
+            return id, members
+        position = token.end()
+        text = token[token.lastindex or 0]
         if text in b"{[":
             depth += 1
         elif text in b"}]":
             depth -= 1
-        elif depth == 1 and _COLON.match(data, token.end()):
+        elif _COLON.match(data, position):
             name = text[1:-1].decode("latin-1")
             members.add(name)
-            if name == "id" and (value := _ID.match(data, token.end())):
+            if name == "id" and (value := _ID.match(data, position)):
                 id = _read_id(value[1])
+    if id is None and (value := _LAST_ID.search(data, max(position, len(data) - _TAIL))):
+        id = _read_id(value[1])
     return id, members
 
 

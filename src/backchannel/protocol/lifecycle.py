@@ -28,6 +28,8 @@ class Step(enum.Enum):
 _TRANSITIONS: dict[tuple[State, Step], State] = {
     (State.NEW, Step.INITIALIZE): State.INITIALIZING,
     (State.NEW, Step.CLOSE): State.CLOSED,
+    # A notification cannot be refused: one that comes too early or too late changes nothing.
+    (State.NEW, Step.INITIALIZED): State.NEW,
     # Requests pipelined behind `initialize` are served before `initialized` arrives.
     (State.INITIALIZING, Step.REQUEST): State.INITIALIZING,
     (State.INITIALIZING, Step.INITIALIZED): State.READY,
@@ -35,6 +37,7 @@ _TRANSITIONS: dict[tuple[State, Step], State] = {
     (State.READY, Step.REQUEST): State.READY,
     (State.READY, Step.INITIALIZED): State.READY,
     (State.READY, Step.CLOSE): State.CLOSED,
+    (State.CLOSED, Step.INITIALIZED): State.CLOSED,
     (State.CLOSED, Step.CLOSE): State.CLOSED,
 }
 

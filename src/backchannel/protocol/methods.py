@@ -1,8 +1,10 @@
-"""The methods of the protocol. Absence from `METHODS` at a version is the version gate: nothing else checks."""
+"""The methods of the protocol: who sends which at which version. Absence from `METHODS` is the version gate: nothing
+else checks."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,28 +23,29 @@ from .types.requests import (
 )
 from .types.roots import ListRootsResult
 from .types.sampling import CreateMessageParams, CreateMessageResult
-from .versions import LEGACY, MODERN, SUPPORTED, Version
+from .versions import FEATURES, LEGACY, MODERN, SUPPORTED, Version
 
 
 class Direction(enum.Flag):
-    """Who sends a message."""
+    """Who sends a message, or INPUT: the server, as a question inside a result (basic/patterns/mrtr, InputRequests)."""
 
     CLIENT = enum.auto()
     SERVER = enum.auto()
+    INPUT = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
     """One request or notification.
 
+    senders: who sends it, by the versions that have it.
     params: the type of its params.  result: the type of its result, where this side reads it by type.
     name: the member of params that the `Mcp-Name` header mirrors.
     may_ask: it may answer with an InputRequiredResult (basic/patterns/mrtr, Supported Requests).
     cancellable: False for `initialize` (2025-11-25 basic/utilities/cancellation).
     """
 
-    sender: Direction
-    versions: tuple[Version, ...]
+    senders: Mapping[Version, Direction]
     params: Any = RequestParams
     result: Any = None
     name: str | None = None
@@ -50,46 +53,54 @@ class Method:
     cancellable: bool = True
 
 
-_CLIENT, _SERVER, _BOTH = Direction.CLIENT, Direction.SERVER, Direction.CLIENT | Direction.SERVER
-_ELICIT = (Version.V2025_06_18, Version.V2025_11_25, Version.V2026_07_28)
-_URL_ONLY = (Version.V2025_11_25,)
+def _from(sender: Direction, versions: Iterable[Version] = SUPPORTED) -> dict[Version, Direction]:
+    return dict.fromkeys(versions, sender)
+
+
+_NOBODY, _BOTH = Direction(0), Direction.CLIENT | Direction.SERVER
+_CLIENT, _CLIENT_LEGACY, _CLIENT_MODERN = (_from(Direction.CLIENT, which) for which in (SUPPORTED, LEGACY, MODERN))
+_SERVER = _from(Direction.SERVER)
+_ASK = _from(Direction.SERVER, LEGACY) | _from(Direction.INPUT, MODERN)
+_ELICIT = {version: sender for version, sender in _ASK.items() if FEATURES[version].elicitation}
+_URL_IDS = [version for version in SUPPORTED if FEATURES[version].url_elicitation_id]
 
 METHODS: dict[str, Method] = {
-    "initialize": Method(_CLIENT, LEGACY, InitializeParams, cancellable=False),
-    "ping": Method(_BOTH, LEGACY),
-    "server/discover": Method(_CLIENT, MODERN),
-    "tools/list": Method(_CLIENT, SUPPORTED, PageParams),
-    "tools/call": Method(_CLIENT, SUPPORTED, CallToolParams, name="name", may_ask=True),
-    "prompts/list": Method(_CLIENT, SUPPORTED, PageParams),
-    "prompts/get": Method(_CLIENT, SUPPORTED, GetPromptParams, name="name", may_ask=True),
-    "resources/list": Method(_CLIENT, SUPPORTED, PageParams),
-    "resources/templates/list": Method(_CLIENT, SUPPORTED, PageParams),
-    "resources/read": Method(_CLIENT, SUPPORTED, ReadResourceParams, name="uri", may_ask=True),
-    "resources/subscribe": Method(_CLIENT, LEGACY),
-    "resources/unsubscribe": Method(_CLIENT, LEGACY),
-    "completion/complete": Method(_CLIENT, SUPPORTED),
-    "logging/setLevel": Method(_CLIENT, LEGACY, SetLevelParams),
-    "subscriptions/listen": Method(_CLIENT, MODERN),
-    "elicitation/create": Method(_SERVER, _ELICIT, ElicitParams, ElicitResult),
-    "sampling/createMessage": Method(_SERVER, SUPPORTED, CreateMessageParams, CreateMessageResult),
-    "roots/list": Method(_SERVER, SUPPORTED, RequestParams, ListRootsResult),
-    "notifications/initialized": Method(_CLIENT, LEGACY),
-    "notifications/cancelled": Method(_BOTH, SUPPORTED, CancelledParams),
-    "notifications/progress": Method(_BOTH, SUPPORTED, ProgressParams),
-    "notifications/message": Method(_SERVER, SUPPORTED, LogParams),
-    "notifications/roots/list_changed": Method(_CLIENT, LEGACY),
-    "notifications/tools/list_changed": Method(_SERVER, SUPPORTED),
-    "notifications/prompts/list_changed": Method(_SERVER, SUPPORTED),
-    "notifications/resources/list_changed": Method(_SERVER, SUPPORTED),
-    "notifications/resources/updated": Method(_SERVER, SUPPORTED),
-    "notifications/elicitation/complete": Method(_SERVER, _URL_ONLY),
-    "notifications/subscriptions/acknowledged": Method(_SERVER, MODERN),
+    "initialize": Method(_CLIENT_LEGACY, InitializeParams, cancellable=False),
+    "ping": Method(_from(_BOTH, LEGACY)),
+    "server/discover": Method(_CLIENT_MODERN),
+    "tools/list": Method(_CLIENT, PageParams),
+    "tools/call": Method(_CLIENT, CallToolParams, name="name", may_ask=True),
+    "prompts/list": Method(_CLIENT, PageParams),
+    "prompts/get": Method(_CLIENT, GetPromptParams, name="name", may_ask=True),
+    "resources/list": Method(_CLIENT, PageParams),
+    "resources/templates/list": Method(_CLIENT, PageParams),
+    "resources/read": Method(_CLIENT, ReadResourceParams, name="uri", may_ask=True),
+    "resources/subscribe": Method(_CLIENT_LEGACY),
+    "resources/unsubscribe": Method(_CLIENT_LEGACY),
+    "completion/complete": Method(_CLIENT),
+    "logging/setLevel": Method(_CLIENT_LEGACY, SetLevelParams),
+    "subscriptions/listen": Method(_CLIENT_MODERN),
+    "elicitation/create": Method(_ELICIT, ElicitParams, ElicitResult),
+    "sampling/createMessage": Method(_ASK, CreateMessageParams, CreateMessageResult),
+    "roots/list": Method(_ASK, RequestParams, ListRootsResult),
+    "notifications/initialized": Method(_CLIENT_LEGACY),
+    "notifications/cancelled": Method(_from(_BOTH), CancelledParams),
+    "notifications/progress": Method(_from(_BOTH, LEGACY) | _from(Direction.SERVER, MODERN), ProgressParams),
+    "notifications/message": Method(_SERVER, LogParams),
+    "notifications/roots/list_changed": Method(_CLIENT_LEGACY),
+    "notifications/tools/list_changed": Method(_SERVER),
+    "notifications/prompts/list_changed": Method(_SERVER),
+    "notifications/resources/list_changed": Method(_SERVER),
+    "notifications/resources/updated": Method(_SERVER),
+    "notifications/elicitation/complete": Method(_from(Direction.SERVER, _URL_IDS)),
+    "notifications/subscriptions/acknowledged": Method(_from(Direction.SERVER, MODERN)),
 }
 
 
 def lookup(method: str, version: Version, sender: Direction) -> Method | None:
-    """The method, if it exists at this version and this side may send it; else None, which means -32601."""
+    """The request of this name, if it exists at this version and this side may send it; else None, which means -32601.
+    A notification that comes with an id is no request that anybody knows."""
     found = METHODS.get(method)
-    if found is None or version not in found.versions or sender not in found.sender:
+    if found is None or sender not in found.senders.get(version, _NOBODY) or method.startswith("notifications/"):
         return None
     return found

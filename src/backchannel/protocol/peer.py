@@ -8,7 +8,6 @@ clock, and does not know whether it is the client's or the server's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,56 +15,49 @@ import msgspec
 from ..errors import INVALID_REQUEST
 from .jsonrpc import ErrorObject, ErrorResponse, Malformed, Message, Notification, Outcome, Request, RequestId, Response
 from .methods import METHODS
-from .types.requests import CancelledParams, ProgressParams
+from .types.requests import CancelledParams, ProgressParams, read_meta
 
 
-@dataclass(frozen=True, slots=True)
-class Incoming:
+class Incoming(msgspec.Struct, frozen=True):
     """A request to serve. Give it a handle with `serve`, and `finish` it."""
 
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(msgspec.Struct, frozen=True):
     """The response that `waiter` waits for. A Malformed is a response that cannot be read."""
 
     waiter: Any
     outcome: Outcome | Malformed
 
 
-@dataclass(frozen=True, slots=True)
-class Cancelled:
-    """The other side no longer wants the request that `handle` serves."""
+class Cancelled(msgspec.Struct, frozen=True):
+    """The other side no longer wants the request that `handle` serves; None if it had no handle yet."""
 
     handle: Any
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Progressed:
+class Progressed(msgspec.Struct, frozen=True):
     """Progress of the request that `waiter` waits for."""
 
     waiter: Any
     params: ProgressParams
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(msgspec.Struct, frozen=True):
     """Any other notification."""
 
     notification: Notification
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """Nothing to serve: send `message` back."""
 
     message: Response | ErrorResponse
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(msgspec.Struct, frozen=True):
     """Nothing to do: the message was late, repeated or meant for nobody."""
 
     why: str
@@ -79,7 +71,7 @@ class Peer:
 
     def __init__(self) -> None:
         self._next = 1
-        self._pending: dict[RequestId, Any] = {}
+        self._pending: dict[RequestId, tuple[str, Any]] = {}
         self._serving: dict[RequestId, tuple[str, Any]] = {}
 
     @property
@@ -92,34 +84,55 @@ class Peer:
         """How many requests of the other side are being served."""
         return len(self._serving)
 
-    def open(self, waiter: Any) -> int:
+    def open(self, waiter: Any, method: str = "") -> int:
         """Register `waiter` and return the id for its request. It is registered before a byte is written, so that an
-        instant reply finds it."""
+        instant reply finds it.
+
+        method: of the request; `initialize` is never cancelled (2025-11-25 basic/utilities/cancellation).
+        """
         id = self._next
         self._next = id + 1
-        self._pending[id] = waiter
+        self._pending[id] = (method, waiter)
         return id
 
     def close(self, id: RequestId, reason: str | None = None) -> Notification | None:
-        """Stop waiting for request `id`. Returns the cancellation to send, or None if it was answered already."""
-        if self._pending.pop(id, None) is None:
+        """Stop waiting for request `id`. Returns the cancellation to send; None if it was answered already, or may not
+        be cancelled."""
+        entry = self._pending.pop(id, None)
+        if entry is None or not _cancellable(entry[0]):
             return None
         return Notification("notifications/cancelled", CancelledParams(id, reason))
 
-    def serve(self, id: RequestId, handle: Any) -> None:
-        """Say what serves the request `id` that came in."""
-        method, _ = self._serving[id]
-        self._serving[id] = (method, handle)
+    def serve(self, id: RequestId, handle: Any) -> bool:
+        """Say what serves the request `id` that came in. False if it was cancelled since."""
+        entry = self._serving.get(id)
+        if entry is None:
+            return False
+        self._serving[id] = (entry[0], handle)
+        return True
 
-    def finish(self, id: RequestId) -> bool:
-        """The request `id` was served. Returns whether its response may be sent: not after a cancellation."""
-        return self._serving.pop(id, None) is not None
+    def finish(self, id: RequestId, handle: Any = None) -> bool:
+        """The request `id` was served. Returns whether its response may be sent: not after a cancellation.
+
+        handle: what served it. A client may use the id of a request that it cancelled again; then the handle tells the
+        two apart, and the response of the first is not taken for that of the second.
+        """
+        entry = self._serving.get(id)
+        if entry is None or (handle is not None and handle is not entry[1]):
+            return False
+        del self._serving[id]
+        return True
+
+    def end_pending(self) -> list[Any]:
+        """The other side answers nothing any more. Returns the waiters of what was open."""
+        waiters = [waiter for _, waiter in self._pending.values()]
+        self._pending.clear()
+        return waiters
 
     def end(self) -> tuple[list[Any], list[Any]]:
         """The connection is gone. Empties both tables; returns the waiters and the handles that were in them."""
-        waiters = list(self._pending.values())
+        waiters = self.end_pending()
         handles = [handle for _, handle in self._serving.values() if handle is not None]
-        self._pending.clear()
         self._serving.clear()
         return waiters, handles
 
@@ -130,48 +143,59 @@ class Peer:
         if isinstance(message, Notification):
             return self._notification(message)
         if isinstance(message, Malformed) and not message.is_response:
+            if message.is_notification:
+                return Dropped(f"a malformed notification: {message.message}")
             return Reply(message.reply())
-        waiter = self._pending.pop(message.id, None) if message.id is not None else None
-        if waiter is None:
+        entry = self._pending.pop(message.id, None) if message.id is not None else None
+        if entry is None:
             return Dropped(f"a response to {message.id!r}, which nobody waits for")
-        return Resolved(waiter, message)
+        return Resolved(entry[1], message)
 
     def _request(self, request: Request) -> Event:
-        if request.method == "ping":
-            return Reply(Response(request.id, {}))
         if request.id in self._serving:
             error = ErrorObject(INVALID_REQUEST, f"Invalid Request: id {request.id!r} is in use by a request in flight")
             return Reply(ErrorResponse(request.id, error))
+        if request.method == "ping" and not _is_modern(request):
+            return Reply(Response(request.id, {}))
         self._serving[request.id] = (request.method, None)
         return Incoming(request)
 
     def _notification(self, notification: Notification) -> Event:
         try:
             if notification.method == "notifications/cancelled":
-                return self._cancelled(_read(notification, CancelledParams))
+                return self._cancelled(_params(notification, CancelledParams))
             if notification.method == "notifications/progress":
-                return self._progress(_read(notification, ProgressParams))
+                return self._progress(_params(notification, ProgressParams))
         except (msgspec.DecodeError, RecursionError):
             return Dropped(f"{notification.method} with malformed params")
         return Heard(notification)
 
     def _cancelled(self, params: CancelledParams) -> Event:
-        method, handle = self._serving.get(params.request_id, ("", None))
-        if not method or not METHODS.get(method, METHODS["ping"]).cancellable:
+        entry = self._serving.get(params.request_id)
+        if entry is None or not _cancellable(entry[0]):
             return Dropped(f"a cancellation of {params.request_id!r}, which is not running or cannot be cancelled")
         del self._serving[params.request_id]
-        return Cancelled(handle, params.reason)
+        return Cancelled(entry[1], params.reason)
 
     def _progress(self, params: ProgressParams) -> Event:
-        waiter = self._pending.get(params.progress_token)
-        if waiter is None:
+        entry = self._pending.get(params.progress_token)
+        if entry is None:
             return Dropped(f"progress of {params.progress_token!r}, which nobody waits for")
-        return Progressed(waiter, params)
+        return Progressed(entry[1], params)
 
 
-def _read(notification: Notification, type: Any) -> Any:
-    """The params by type: raw from a wire, or already of that type in one process."""
-    params = notification.params
-    if isinstance(params, type):
-        return params
-    return msgspec.json.decode(params if params is not None else b"{}", type=type)
+def _params(notification: Notification, type: Any) -> Any:
+    return msgspec.json.decode(notification.params or b"{}", type=type)
+
+
+def _cancellable(method: str) -> bool:
+    known = METHODS.get(method)
+    return known is None or known.cancellable
+
+
+def _is_modern(ping: Request) -> bool:
+    """Whether a ping claims a version of the stateless protocol, which has none; then it is a method like any other."""
+    try:
+        return read_meta(ping.params).version is not None
+    except (msgspec.DecodeError, RecursionError):
+        return False

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from .types.content import AudioContent, ResourceLink, TextContent
+
 
 class Era(enum.Enum):
     """Legacy versions have sessions that begin with `initialize`; modern ones carry all metadata in each request
@@ -44,12 +46,16 @@ class Version(enum.StrEnum):
 class Features:
     """What a protocol version has. Fields that are off were introduced later, or removed.
 
+    audio, resource_links: whether tool results may have such blocks.
     structured: what `structuredContent` may be: "none", an "object", or "any" JSON value.
+    tool: the members of a tool in `tools/list`.
+    priming: whether an event stream begins with an event that has an id and no data.
     """
 
     era: Era = Era.LEGACY
     batches: bool = False
     audio: bool = False
+    resource_links: bool = False
     structured: Literal["none", "object", "any"] = "none"
     elicitation: frozenset[str] = frozenset()
     elicitation_submodes: bool = False
@@ -58,28 +64,38 @@ class Features:
     form: Literal["none", "plain", "titled"] = "none"
     version_header: bool = False
     url_elicitation_id: bool = False
-    tool_titles: bool = False
+    tool: frozenset[str] = frozenset({"name", "description", "inputSchema"})
+    priming: bool = False
 
 
 _FORM, _BOTH = frozenset({"form"}), frozenset({"form", "url"})
+_MAR25_TOOL = Features().tool | {"annotations"}
+_JUN25_TOOL = _MAR25_TOOL | {"title", "outputSchema", "_meta"}
 _NOV25: dict[str, Any] = {
     "audio": True,
+    "resource_links": True,
     "elicitation": _BOTH,
     "elicitation_submodes": True,
     "sampling_tools": True,
     "sampling_context_gate": True,
     "form": "titled",
     "version_header": True,
-    "tool_titles": True,
+    "tool": _JUN25_TOOL | {"icons"},
 }
 
 FEATURES: dict[Version, Features] = {
     Version.V2024_11_05: Features(),
-    Version.V2025_03_26: Features(batches=True, audio=True),
+    Version.V2025_03_26: Features(batches=True, audio=True, tool=_MAR25_TOOL),
     Version.V2025_06_18: Features(
-        audio=True, structured="object", elicitation=_FORM, form="plain", version_header=True, tool_titles=True
+        audio=True,
+        resource_links=True,
+        structured="object",
+        elicitation=_FORM,
+        form="plain",
+        version_header=True,
+        tool=_JUN25_TOOL,
     ),
-    Version.V2025_11_25: Features(structured="object", url_elicitation_id=True, **_NOV25),
+    Version.V2025_11_25: Features(structured="object", url_elicitation_id=True, priming=True, **_NOV25),
     Version.V2026_07_28: Features(era=Era.MODERN, structured="any", **_NOV25),
 }
 
@@ -99,12 +115,12 @@ META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
+_BY_NAME: dict[str, Version] = {version.value: version for version in Version}
+
+
 def parse(name: str) -> Version | None:
     """The version of this name, or None if it is not one of ours."""
-    try:
-        return Version(name)
-    except ValueError:
-        return None
+    return _BY_NAME.get(name)
 
 
 def is_legacy(name: str) -> bool:
@@ -124,6 +140,13 @@ def negotiate(offer: str) -> Version:
     speak, else our latest legacy one (2025-11-25 basic/lifecycle, Version Negotiation). Never a modern version."""
     version = parse(offer)
     return version if version is not None and version.era is Era.LEGACY else LATEST_LEGACY
+
+
+def served(requested: str) -> list[str]:
+    """The versions to name to a client whose request names `requested`, which is not served (basic/versioning, Protocol
+    Version Negotiation): all that we speak, but for the name of a legacy version, which only `initialize` can choose,
+    the modern ones, so that the client does not try it again."""
+    return [version.value for version in (MODERN if is_legacy(requested) else SUPPORTED)]
 
 
 def choose(supported: list[str]) -> Version | None:
@@ -146,7 +169,7 @@ _CACHEABLE = frozenset(
 def finish(version: Version, method: str, result: dict[str, Any], server_info: Any) -> dict[str, Any]:
     """Give a result the members that its version wants: on modern `resultType`, `serverInfo` in `_meta`
     (basic/index, Per-response protocol fields), and the cache hints of list and read results
-    (server/utilities/caching). On legacy, leave out what that version does not know.
+    (server/utilities/caching). On legacy, leave out or degrade what that version does not know.
 
     result: the result as a dict of its wire names; it is changed and returned.
     """
@@ -158,12 +181,15 @@ def finish(version: Version, method: str, result: dict[str, Any], server_info: A
             result.setdefault("ttlMs", 0)
             result.setdefault("cacheScope", "private")
         return result
-    result.pop("ttlMs", None)
-    result.pop("cacheScope", None)
+    for name in ("resultType", "ttlMs", "cacheScope"):
+        result.pop(name, None)
     if method == "tools/list":
-        result["tools"] = [_legacy_tool(features, msgspec.to_builtins(tool)) for tool in result["tools"]]
-    if method == "tools/call" and not _carries(features, result.get("structuredContent", msgspec.UNSET)):
-        result.pop("structuredContent", None)
+        result["tools"] = [_legacy_tool(features, msgspec.to_builtins(tool)) for tool in result.get("tools", ())]
+    elif method == "tools/call":
+        if "structuredContent" in result and not _carries(features, result["structuredContent"]):
+            del result["structuredContent"]
+        if not (features.audio and features.resource_links):
+            result["content"] = [_legacy_block(version, block) for block in result.get("content", ())]
     return result
 
 
@@ -171,16 +197,25 @@ def _carries(features: Features, value: Any) -> bool:
     """Whether a legacy version may carry this structured content: an object, or nothing at all."""
     if features.structured == "none":
         return False
-    raw = bytes(value)[:1] == b"{" if isinstance(value, msgspec.Raw) else isinstance(value, dict)
-    return features.structured == "any" or raw
+    if isinstance(value, msgspec.Raw):
+        return bytes(value).lstrip()[:1] == b"{"
+    return isinstance(msgspec.to_builtins(value), dict)
 
 
 def _legacy_tool(features: Features, tool: dict[str, Any]) -> dict[str, Any]:
     """A tool's entry without the members that its version lacks: before 2026-07-28 an output schema is an object's."""
-    hidden = set()
-    schema = tool.get("outputSchema")
-    if features.structured == "none" or (schema is not None and schema.get("type") != "object"):
-        hidden.add("outputSchema")
-    if not features.tool_titles:
-        hidden |= {"title", "icons"}
-    return {name: value for name, value in tool.items() if name not in hidden}
+    shown = features.tool
+    if (tool.get("outputSchema") or {}).get("type") != "object":
+        shown = shown - {"outputSchema"}
+    return {name: value for name, value in tool.items() if name in shown}
+
+
+def _legacy_block(version: Version, block: Any) -> Any:
+    """A content block, or the text that stands in its place where its type came later: strict clients refuse a whole
+    result for one block that they do not know."""
+    features = FEATURES[version]
+    if isinstance(block, AudioContent) and not features.audio:
+        return TextContent(f"[{block.mime_type}: protocol version {version} has no audio]")
+    if isinstance(block, ResourceLink) and not features.resource_links:
+        return TextContent(f"{block.title or block.name}: {block.uri}")
+    return block

@@ -4,7 +4,8 @@ and of its answer; how the question gets to the client is not their business."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
@@ -37,6 +38,7 @@ class Ask(Generic[T]):
     method: ClassVar[str]
     text: str = ""
     digest: str = ""
+    until: Callable[[], Any] | None = None
 
     def gate(self, capabilities: Capabilities, version: Version) -> None:
         """Raises: MissingCapability if the client did not declare what this question needs."""
@@ -62,7 +64,7 @@ class Ask(Generic[T]):
         return self
 
     async def settled(self, answer: T) -> bool:
-        """Whether the answer is final. If not, the question is asked again later."""
+        """Whether the answer is final, where there is an `until`. If not, the question is asked again later."""
         return True
 
 
@@ -134,8 +136,8 @@ class ElicitUrl(Ask[Outcome[None]]):
     method = "elicitation/create"
     digest = "url"
 
-    def __init__(self, message: str, url: str, until: Callable[[], Awaitable[bool] | bool] | None = None):
-        self.text, self._url, self._until = message, url, until
+    def __init__(self, message: str, url: str, until: Callable[[], Any] | None = None):
+        self.text, self._url, self.until = message, url, until
 
     def gate(self, capabilities: Capabilities, version: Version) -> None:
         require_elicitation(capabilities, version, "url")
@@ -151,10 +153,10 @@ class ElicitUrl(Ask[Outcome[None]]):
         return Declined(self.text) if result.action == "decline" else Cancelled(self.text)
 
     async def settled(self, answer: Outcome[None]) -> bool:
-        if self._until is None or not isinstance(answer, Accepted):
+        if self.until is None or not isinstance(answer, Accepted):
             return True
-        done = self._until()
-        return bool(done if isinstance(done, bool) else await done)
+        done = self.until()
+        return bool(await done if inspect.isawaitable(done) else done)
 
 
 class Sample(Ask[CreateMessageResult]):
@@ -192,8 +194,10 @@ class Sample(Ask[CreateMessageResult]):
             list(tools) if tools is not None else None,
             tool_choice,
         )
-        self.text = messages if isinstance(messages, str) else msgspec.json.encode(given).decode()
-        self.digest = hashlib.sha256(msgspec.json.encode(self._params)).hexdigest()[:16]
+        text = messages if isinstance(messages, str) else msgspec.json.encode(given).decode()
+        self.text = f"{system}\n\n{text}" if system else text
+        options = msgspec.structs.replace(self._params, messages=[], system_prompt=None)
+        self.digest = hashlib.sha256(msgspec.json.encode(options)).hexdigest()[:16]
 
     def gate(self, capabilities: Capabilities, version: Version) -> None:
         context = self._params.include_context not in (None, "none")

@@ -2,7 +2,8 @@
 
 How it works: one task reads, one writes, and each request has one of its own. Everything that is sent goes through the
 session's stream, whose reader is the writing task. `initialize` is served by the reading task itself, so that what is
-pipelined behind it finds the session ready.
+pipelined behind it finds the session ready. When the other end has closed, open questions fail at once, for nobody
+answers any more; handlers may still end and be answered, for what was asked for may be read.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import anyio.abc
 import msgspec
 
 from ..errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, LocalProtocolError, UnsupportedVersion
-from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Malformed, Message, Request
+from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Malformed, Message, Request, encode_anyway
 from ..protocol.methods import METHODS, Direction, lookup
 from ..protocol.peer import Reply
 from ..protocol.types.requests import RequestMeta, RequestParams
 from ..protocol.versions import LATEST_LEGACY, MODERN, SUPPORTED, Version, is_modern
 from .dispatch import Dispatcher
-from .exchange import ClientInfo, Exchange, Principal, Stream
+from .exchange import ClientInfo, Exchange, Principal, Stream, serving
 from .session import Session
 from .streams import EventStream
 
@@ -35,37 +36,68 @@ class Channel(Protocol):
         """The next message. Raises: anyio.EndOfStream at the end."""
 
     async def send(self, message: Message) -> None:
-        """Send one message. Raises: anyio.BrokenResourceError if nobody reads any more."""
-
-
-async def serve(dispatcher: Dispatcher, channel: Channel, principal: Principal | None = None) -> None:
-    """Serve a channel until its other end closes. Handlers that still run then are cancelled."""
-    session = Session(EventStream(), principal=principal)
-    async with anyio.create_task_group() as group:
-        group.start_soon(_write, session.stream, channel, group.cancel_scope)
-        try:
-            while True:
-                try:
-                    message = await channel.receive()
-                except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-                    break
-                await _take(dispatcher, session, message, group)
-        finally:
-            session.close()
-        group.cancel_scope.deadline = anyio.current_time() + GRACE
+        """Send one message. Raises: LocalProtocolError if it has no JSON form, anyio.BrokenResourceError if nobody
+        reads any more."""
 
 
 GRACE = 1.0
-"""Seconds for handlers to end, once nobody listens any more."""
+"""Seconds for handlers to end, once the other end has closed. Those that still run then are cancelled."""
+_LAST_WORDS = 0.25  # seconds for what they said to be written
+_PAUSE = 5000  # messages that the other end has not read, at which no more of its messages are read
 
 
-async def _write(stream: EventStream, channel: Channel, scope: anyio.CancelScope) -> None:
-    while (message := await stream.next()) is not None:
+async def serve(dispatcher: Dispatcher, channel: Channel, principal: Principal | None = None) -> None:
+    """Serve a channel until its other end closes, and then at most little more than `GRACE` seconds."""
+    session = Session(EventStream(), principal=principal)
+    async with anyio.create_task_group() as group:
+        group.start_soon(_write, session, channel, group.cancel_scope)
+        try:
+            async with anyio.create_task_group() as handlers:
+                await _read(dispatcher, session, channel, handlers)
+                session.hang_up()
+                handlers.cancel_scope.deadline = anyio.current_time() + GRACE
+        finally:
+            session.close()
+        group.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS
+
+
+async def _read(dispatcher: Dispatcher, session: Session, channel: Channel, handlers: anyio.abc.TaskGroup) -> None:
+    while True:
+        if len(session.stream) >= _PAUSE:
+            await session.stream.drain()
+        try:
+            message = await channel.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            return
+        await _take(dispatcher, session, message, handlers)
+
+
+async def _write(session: Session, channel: Channel, scope: anyio.CancelScope) -> None:
+    while (message := await session.stream.next()) is not None:
         try:
             await channel.send(message)
+        except LocalProtocolError as error:
+            logger.error("a message was not sent: %s", error)
+            if isinstance(message, Request):  # whoever asked waits for an answer
+                session.receive(ErrorResponse(message.id, ErrorObject(error.code, str(error))))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             scope.cancel("nobody reads what is sent")
             return
+
+
+def encoded(message: Message) -> bytes:
+    """A message as UTF-8 JSON without line ends.
+
+    Raises: LocalProtocolError for a request or notification that JSON cannot carry. A response becomes an error.
+    """
+    try:
+        data = encode_anyway(message)
+        if b"\n" in data or b"\r" in data:  # raw JSON inside it is pretty-printed
+            data = msgspec.json.format(data, indent=-1)
+    except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError) as error:
+        what = getattr(message, "method", "a response")
+        raise LocalProtocolError(INTERNAL_ERROR, f"{what} cannot be written as JSON: {error}") from error
+    return data
 
 
 async def _take(
@@ -94,8 +126,9 @@ async def _take(
 
 
 async def _serve(dispatcher: Dispatcher, session: Session, exchange: Exchange) -> None:
+    serving.set(exchange)
     response = await dispatcher(exchange)
-    if session.peer.finish(exchange.request.id):
+    if not exchange.cancelled and session.peer.finish(exchange.request.id):
         session.stream.append(response)
 
 

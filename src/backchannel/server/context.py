@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+import math
+import threading
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar, overload
 
+import anyio
 import anyio.from_thread
 
 from ..errors import CallFinished, CannotAskHere, MissingCapability, NoBackChannel
+from ..protocol.journal import STEP, Entry
 from ..protocol.capabilities import elicitation_modes, require_roots, require_sampling
 from ..protocol.types.requests import LEVELS, LogParams, ProgressParams
 from ..protocol.types.sampling import CreateMessageResult, SamplingMessage
@@ -18,8 +22,9 @@ from .asks import Ask, Confirm, Elicit, ElicitUrl, Roots, Sample
 from .exchange import ClientInfo, Exchange, Principal
 from .inputs import Inputs
 from .outcomes import Outcome
-from .question import Question, caller
+from .question import Question, Suspend, Where, caller
 from .roots import RootList
+from .steps import StepRun, in_step
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -29,18 +34,18 @@ logger = logging.getLogger("backchannel.server")
 
 
 class Context:
-    """One call, from the handler's side.
+    """One call, from the side of the handler, or of middleware, which can tell and know but not ask.
 
     A Context without a call, `Context()`, serves to call a handler directly in a test: it knows nothing and asks
     nobody.
     """
 
-    __slots__ = ("_exchange", "_last_progress", "_threaded", "lifespan")
+    __slots__ = ("_exchange", "_inputs", "_thread", "lifespan")
 
-    def __init__(self, exchange: Exchange | None = None, lifespan: Any = None, threaded: bool = False):
+    def __init__(self, exchange: Exchange | None = None, lifespan: Any = None, inputs: Inputs | None = None):
         self._exchange = exchange
-        self._threaded = threaded
-        self._last_progress = float("-inf")
+        self._inputs = inputs
+        self._thread = threading.get_ident()
         self.lifespan = lifespan
 
     # Asking.
@@ -56,7 +61,7 @@ class Context:
 
         Raises: MissingCapability, NoBackChannel, CannotAskHere, CallFinished; when awaited AskTimeout, InvalidAnswer.
         """
-        inputs, where = self._inputs(ask.text, key), caller()
+        inputs, where = self._asking(key or ask.text), caller()
         return self._do(partial(inputs.ask, ask, where, key=key, timeout=timeout, retries=retries))
 
     @overload
@@ -158,8 +163,7 @@ class Context:
         for question in questions:
             if not isinstance(question, Question):
                 raise TypeError(f"ctx.gather takes what ctx.elicit, ctx.step and so on return, not {question!r}")
-            question.awaited = True
-        return Question(partial(_gather, questions))
+        return Question(partial(_gather, questions), partial(_close, questions))
 
     def step(
         self, name: str, function: Callable[..., Any], *args: Any, key: str | None = None, **kwargs: Any
@@ -171,7 +175,9 @@ class Context:
 
         Raises: when awaited, StepError if the work failed.
         """
-        return self._do(partial(self._inputs(name, key).step, name, function, args, kwargs, key, caller()))
+        if self._exchange is None:
+            return Question(partial(_work, StepRun(Entry(name, STEP, name, ""), function, args, kwargs)))
+        return self._do(partial(self._asking(name).step, name, function, args, kwargs, key, caller()))
 
     def can_ask(self, kind: Literal["form", "url", "sampling", "sampling.tools", "roots"]) -> bool:
         """Whether the client declared what this kind of question needs."""
@@ -209,37 +215,39 @@ class Context:
         """
         if level not in LEVELS:
             raise ValueError(f"the log level {level!r} is none of {', '.join(LEVELS)}")
-        return self._do(partial(self._log, level, data, logger))
+        return self._do(partial(self._log, level, data, logger, caller()))
 
     def _progress(self, progress: float, total: float | None, message: str | None) -> Question[None]:
         exchange = self._live()
-        if exchange is not None and exchange.params.meta.progress_token is not None and progress > self._last_progress:
-            self._last_progress = progress
-            self._send("notifications/progress", exchange, _token_params(exchange, progress, total, message))
+        if exchange is not None:
+            token = exchange.params.meta.progress_token
+            if token is not None and exchange.progress < progress < math.inf:
+                exchange.progress = progress
+                _send("notifications/progress", exchange, ProgressParams(token, progress, total, message))
         return Question(partial(_drain, exchange))
 
-    def _log(self, level: str, data: Any, name: str | None) -> Question[None]:
+    def _log(self, level: str, data: Any, name: str | None, where: Where) -> Question[None]:
         exchange = self._live()
         if exchange is not None:
             session = exchange.session
             wanted = session.log_level if session is not None else exchange.params.meta.log_level
-            if wanted is not None and LEVELS.index(level) >= LEVELS.index(wanted):
-                self._send("notifications/message", exchange, LogParams(level, data, name))
+            if wanted is not None and LEVELS.index(level) >= LEVELS.index(wanted) and self._is_new(where):
+                _send("notifications/message", exchange, LogParams(level, data, name))
         return Question(partial(_drain, exchange))
 
-    def _send(self, method: str, exchange: Exchange, params: Any) -> None:
-        """Replayed code is silent: its notifications went out in an earlier round."""
-        if exchange.inputs is not None and exchange.inputs.replaying:
-            return
-        if not exchange.notify(method, params):
-            logger.debug("%s of %s was dropped: its response is a single JSON object", method, exchange.name)
+    def _is_new(self, where: Where) -> bool:
+        """Replayed code is silent: its messages went out in an earlier round."""
+        return self._inputs is None or in_step.get() or self._inputs.is_new(where)
 
     # Knowing.
 
     @property
     def call_id(self) -> str:
         """Names this call, the same in all its rounds: an idempotency key to hand downstream."""
-        return self._inputs("call_id", None).call_id
+        if self._exchange is None:
+            return f"direct-{id(self):x}"
+        inputs = self._exchange.inputs
+        return inputs.call_id if inputs is not None else self._asking("call_id").call_id
 
     @property
     def round(self) -> int:
@@ -281,29 +289,32 @@ class Context:
 
     def _live(self) -> Exchange | None:
         exchange = self._exchange
-        if exchange is not None and exchange.finished:
+        if self._inputs is not None:
+            self._inputs.live()
+        elif exchange is not None and exchange.finished:
             raise CallFinished("this call has ended; nothing can be sent for it any more")
-        if exchange is not None and exchange.inputs is not None and exchange.inputs.suspended:
-            exchange.inputs.check("")
         return exchange
 
-    def _inputs(self, what: str, key: str | None) -> Inputs:
+    def _asking(self, what: str) -> Inputs:
         if self._exchange is None:
-            raise NoBackChannel(f"no client is attached, so the question {key or what!r} cannot be asked")
-        if self._exchange.inputs is None:
+            raise NoBackChannel(f"no client is attached, so the question {what!r} cannot be asked")
+        if self._inputs is None:
             raise CannotAskHere(
                 f"{self._exchange.name} cannot ask the client here: only the handlers of tools, prompts and resources "
                 "can, while they run"
             )
-        return self._exchange.inputs
+        return self._inputs
 
     def _do(self, action: Callable[[], T]) -> T:
         """Run what touches the event loop's state on the event loop."""
-        return anyio.from_thread.run_sync(action) if self._threaded else action()
+        if self._exchange is None or threading.get_ident() == self._thread:
+            return action()
+        return anyio.from_thread.run_sync(action)
 
 
-def _token_params(exchange: Exchange, progress: float, total: float | None, message: str | None) -> ProgressParams:
-    return ProgressParams(exchange.params.meta.progress_token, progress, total, message)
+def _send(method: str, exchange: Exchange, params: Any) -> None:
+    if not exchange.notify(method, params):
+        logger.debug("%s of %s was dropped: its stream is closed, full, or takes the response alone", method, exchange.name)
 
 
 async def _yes() -> bool:
@@ -315,12 +326,34 @@ async def _drain(exchange: Exchange | None) -> None:
         await exchange.stream.drain()
 
 
-async def _gather(questions: Sequence[Coroutine[Any, Any, Any]]) -> tuple[Any, ...]:
-    answers = []
+async def _work(run: StepRun) -> Any:
+    await run.run()
+    return run.result()
+
+
+async def _gather(questions: Sequence[Question[Any]]) -> tuple[Any, ...]:
+    """Wait for all in tasks, so that the first failure ends the others."""
+    answers: dict[int, Any] = {}
+    ended: list[BaseException] = []
+
+    async def wait(place: int, question: Question[Any]) -> None:
+        try:
+            answers[place] = await question
+        except (Exception, Suspend) as error:
+            ended.append(error)
+            group.cancel_scope.cancel()
+
     try:
-        for question in questions:
-            answers.append(await question)
+        async with anyio.create_task_group() as group:
+            for place, question in enumerate(questions):
+                group.start_soon(wait, place, question)
     finally:
-        for question in questions[len(answers) :]:
-            question.close()
-    return tuple(answers)
+        _close(questions)
+    if ended:
+        raise ended[0]
+    return tuple(answers[place] for place in range(len(questions)))
+
+
+def _close(questions: Sequence[Question[Any]]) -> None:
+    for question in questions:
+        question.close()

@@ -57,10 +57,10 @@ async def start(server: Server) -> AsyncIterator[Dispatcher]:
     """Start a server: enter its lifespan, and own its tasks until the end."""
     nursery = Nursery()
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(nursery.close)
         lifespan = None
         if server.lifespan is not None:
             lifespan = await stack.enter_async_context(server.lifespan(server))
+        stack.push_async_callback(nursery.close)  # before the lifespan ends, whose value its tasks use
         yield Dispatcher(server, nursery, lifespan)
 
 

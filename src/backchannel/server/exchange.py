@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -62,6 +63,7 @@ class Exchange:
 
     stream: carries what flows before the response.  session: the legacy session, None on modern or without one.
     can_stream: False where the response can only be one JSON object, so nothing may flow before it.
+    progress: the last that was reported.
     """
 
     __slots__ = (
@@ -75,6 +77,7 @@ class Exchange:
         "name",
         "params",
         "principal",
+        "progress",
         "remaining",
         "request",
         "scope",
@@ -109,8 +112,9 @@ class Exchange:
         self.inputs: Inputs | None = None
         self.finished = False
         self.cancelled = False
+        self.progress = -math.inf
         self.held = 0
-        self.remaining = 0.0
+        self.remaining = math.inf
 
     @property
     def target(self) -> str:
@@ -126,17 +130,20 @@ class Exchange:
     def hold(self) -> None:
         """Stop the clock of the tool's time limit while a person is asked."""
         self.held += 1
-        if self.held == 1 and self.scope is not None and self.scope.deadline != math.inf:
+        if self.held == 1 and self.scope is not None:
             self.remaining = self.scope.deadline - anyio.current_time()
             self.scope.deadline = math.inf
 
     def resume(self) -> None:
         """Start it again when the last question is answered."""
         self.held -= 1
-        if self.held == 0 and self.scope is not None and self.remaining > 0:
+        if self.held == 0 and self.scope is not None:
             self.scope.deadline = anyio.current_time() + self.remaining
-            self.remaining = 0.0
 
     def notify(self, method: str, params: Any) -> bool:
         """Send a notification on this exchange's own stream. False if there is no stream, or no room in it."""
-        return self.can_stream and self.stream.append(Notification(method, params))
+        return self.stream.append(Notification(method, params))
+
+
+serving: ContextVar[Exchange | None] = ContextVar("serving", default=None)
+"""The exchange that runs, on a channel: for what is reached without a Context, such as a print."""

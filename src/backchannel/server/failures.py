@@ -11,7 +11,9 @@ from ..errors import (
     BackchannelError,
     MissingCapability,
     ProtocolError,
+    RemoteProtocolError,
     ReplayError,
+    StateRejected,
     StepError,
     ToolError,
 )
@@ -24,15 +26,19 @@ logger = logging.getLogger("backchannel.server")
 MASKED = "the handler failed; the server's log says why"
 
 
-def describe(error: Exception, exchange: Exchange, debug: bool) -> ErrorObject | CallToolResult:
+def describe(error: BaseException, exchange: Exchange, debug: bool) -> ErrorObject | CallToolResult:
     """How an exception that came out of serving `exchange` is answered.
 
     A tool's failure is a result with `isError`, for the model to read (server/tools, Error Handling); everything else
-    is a JSON-RPC error. The text of an unexpected exception is for the log, unless `debug`.
+    is a JSON-RPC error. What a peer answered to the handler is the handler's failure. The text of an unexpected
+    exception is for the log, unless `debug`.
     """
-    if isinstance(error, ProtocolError | ReplayError):
-        return ErrorObject(error.code, str(error), error.data)
-    if isinstance(error, MissingCapability) and exchange.version.is_modern:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]  # what a task group makes of the failure of one task
+    if isinstance(error, ReplayError) and not isinstance(error, StateRejected):
+        logger.warning("%s %r: %s", exchange.name, exchange.target, error)
+    missing = isinstance(error, MissingCapability) and exchange.version.is_modern
+    if missing or (isinstance(error, ProtocolError | ReplayError) and not isinstance(error, RemoteProtocolError)):
         return ErrorObject(error.code, str(error), error.data)
     text = _text(error, exchange, debug)
     if exchange.name == "tools/call":
@@ -40,11 +46,13 @@ def describe(error: Exception, exchange: Exchange, debug: bool) -> ErrorObject |
     return ErrorObject(INVALID_PARAMS if isinstance(error, MissingCapability) else INTERNAL_ERROR, text)
 
 
-def _text(error: Exception, exchange: Exchange, debug: bool) -> str:
-    if isinstance(error, ToolError | AskError | StepError):
+def _text(error: BaseException, exchange: Exchange, debug: bool) -> str:
+    """What the client may read. Of a failed step, only what the author raised for it to read."""
+    meant = isinstance(error, ToolError | AskError) or (isinstance(error, StepError) and error.kind == "ToolError")
+    if meant:
         logger.debug("%s %r ended with %s", exchange.name, exchange.target, type(error).__name__)
-        return str(error)
+        return error.text if isinstance(error, StepError) else str(error)
     logger.error("%s %r failed", exchange.name, exchange.target, exc_info=error)
-    if debug or isinstance(error, BackchannelError):
+    if debug or (isinstance(error, BackchannelError) and not isinstance(error, StepError)):
         return f"{type(error).__name__}: {error}"
     return MASKED

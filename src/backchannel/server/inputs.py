@@ -1,13 +1,16 @@
 """How a handler gets answers: the part that every wire shares, and DirectInputs, which asks by reverse calls.
 
-How it works: an ask takes its place when it is called. `check` refuses what cannot be asked, the ask's own gates refuse
-what the client did not declare, and only then does the subclass put the question on its wire. The Question that comes
-back fetches the answer when it is awaited. Steps take places in the same way. `settle` is called when the handler has
-returned: what was asked and not awaited is still asked, what was begun is finished.
+How it works: an ask takes its place when it is called. `check` refuses what cannot be asked, the ask's own gate refuses
+what the client did not declare, and only then does the subclass put the question on its wire. What it returns, the
+ticket, has the key of the place; the Question that comes back fetches the answer for it when it is awaited. Steps take
+places in the same way. When the handler has returned, `settle` sees to what was made and not awaited. When it has ended,
+in whatever way, `close` withdraws what is open: nothing is asked any more.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +23,7 @@ from ..errors import (
     INTERNAL_ERROR,
     METHOD_NOT_FOUND,
     AskTimeout,
+    BackchannelError,
     CallFinished,
     ClientLied,
     InvalidAnswer,
@@ -28,75 +32,90 @@ from ..errors import (
     RemoteProtocolError,
 )
 from ..nursery import Nursery, current_task
-from ..protocol.journal import STEP, Entry
-from ..protocol.jsonrpc import ErrorResponse, Request, Response
+from ..protocol.journal import STEP, Entry, Journal
+from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Request, Response
+from ..protocol.types.mrtr import InputRequiredResult
 from ..waiter import Waiter
 from .asks import Ask
 from .exchange import Exchange
-from .question import Question, Where
+from .question import Question, Suspend, Where
 from .session import Session
 from .steps import StepRun
 
 T = TypeVar("T")
 POLL_INTERVAL = 1.0
 """Seconds between two looks at whether a page that the person opened has been completed."""
+logger = logging.getLogger("backchannel.server")
+_warned: dict[Any, Any] = {}  # what `warnings` keeps of the lines that it has named
 
 
 class Inputs:
     """The base: places, checks and steps.
 
-    exchange: the call.  nursery: runs the steps.  call_id: names the call over all its rounds.
+    exchange: the call.  nursery: runs the steps.  call_id: names the call over all its rounds.  threaded: the handler
+    runs in a worker thread.
+
+    suspended: the round ends with questions; `asked` is the result that asks them.  failure: the call cannot go on.
+    ended: the handler has.
     """
 
-    suspended = False
-    replaying = False
     round = 1
 
     def __init__(self, exchange: Exchange, nursery: Nursery, call_id: str, threaded: bool = False):
         self.exchange = exchange
         self.call_id = call_id
+        self.journal = Journal()
+        self.suspended = False
+        self.asked: InputRequiredResult | None = None
+        self.failure: Exception | None = None
+        self.ended = False
         self._nursery = nursery
         self._task = None if threaded else current_task()
         self._questions: list[Question[Any]] = []
         self._steps: list[StepRun] = []
-        self._places = 0
-        self._at: dict[str, Where] = {}
 
     # What a subclass gives.
 
-    def _put(self, ask: Ask[Any], key: str | None, timeout: float | None) -> Any:
-        """Put a question on the wire, or into the journal. Returns the ticket that `_fetch` takes."""
+    def _put(self, ask: Ask[Any], key: str | None, timeout: float | None, where: Where) -> Any:
+        """Take a place, and put a question on the wire or into the journal. Returns the ticket."""
         raise NotImplementedError
 
     async def _fetch(self, ask: Ask[Any], ticket: Any) -> Any:
         """Wait for the raw answer."""
         raise NotImplementedError
 
-    def _reach(self) -> Session | None:
-        """The session to ask in, on wires that have one. Raises: NoBackChannel if the client cannot be asked at all."""
-        return None
+    async def _final(self, ask: Ask[T], answer: T, next_key: str) -> bool:
+        """Whether this answer ends the question; if not it is asked again under `next_key`."""
+        raise NotImplementedError
 
     def _withdraw(self, ticket: Any) -> None:
         """Nobody waits for this question any more."""
+        raise NotImplementedError
 
-    def _entry(self, name: str, key: str | None) -> Entry:
-        """The journal's entry for a step."""
-        self._places += 1
-        return Entry(key or f"step-{self._places}", STEP, name, "")
+    def _reach(self) -> None:
+        """Raises: NoBackChannel if the client cannot be asked at all."""
 
-    def _broken(self, error: Exception) -> Exception:
-        """What an answer of the wrong shape means on this wire."""
-        return RemoteProtocolError(INTERNAL_ERROR, f"the client's answer is malformed: {error}")
+    def is_new(self, where: Where) -> bool:
+        """Whether the message that the line `where` sends now was not sent in an earlier round."""
+        return True
 
     # What all share.
 
-    def check(self, key: str | None = None) -> None:
-        """Raises: CallFinished after the call, LocalProtocolError from a task that may not take a place."""
-        if self.exchange.finished:
+    def live(self) -> None:
+        """Raises: CallFinished after the handler; before, what stopped it: a mismatch, or Suspend."""
+        if self.ended:
             raise CallFinished(
-                "this call has ended; finish what asks before the handler returns, or hand the work to a task that "
-                "outlives it"
+                "this call has ended; finish what uses its context before the handler returns, or hand the work to a "
+                "task that outlives it"
             )
+        if self.failure is not None:
+            raise self.failure
+        if self.suspended:
+            raise Suspend
+
+    def check(self, key: str | None = None) -> None:
+        """Raises: as `live`; LocalProtocolError from a task that may not take a place; ValueError for a bad key."""
+        self.live()
         if key is None and self._task is not None and current_task() is not self._task:
             raise LocalProtocolError(
                 INTERNAL_ERROR,
@@ -104,6 +123,8 @@ class Inputs:
                 "timing. Give it a key=, or make it in the handler's own task (in place of asyncio.wait_for(helper()) "
                 "use asyncio.timeout(), which does not start a task)",
             )
+        if key is not None and (not key.isprintable() or "~" in key or not key):
+            raise ValueError(f"the key {key!r} is not printable text without '~'")
 
     def ask(
         self,
@@ -122,39 +143,28 @@ class Inputs:
         self.check(key)
         self._reach()
         ask.gate(self.exchange.client.capabilities, self.exchange.version)
-        ticket = self._put(ask, key, timeout)
-        self._at[self._key(ticket)] = where
-        answer = partial(self._answer, ask, ticket, timeout, retries)
-        question: Question[T] = Question(answer, partial(self._withdraw, ticket), where)
-        self._questions.append(question)
-        return question
+        ticket = self._put(ask, key, timeout, where)
+        put_again = partial(self._put, timeout=timeout, where=where)
+        return self._made(partial(self._answer, ask, ticket, retries, put_again), partial(self._withdraw, ticket), where)
 
-    async def _answer(self, ask: Ask[T], ticket: Any, timeout: float | None, retries: int) -> T:
-        attempt, first = 1, self._key(ticket)
+    async def _answer(self, ask: Ask[T], ticket: Any, retries: int, put_again: Callable[..., Any]) -> T:
+        attempt, first = 1, ticket.key
         while True:
+            self.live()
             raw = await self._fetch(ask, ticket)
             try:
                 answer = ask.read(raw)
             except InvalidAnswer as error:
-                if retries < attempt:
+                if attempt > retries:
                     raise
                 ask = ask.again(error)
             except (msgspec.DecodeError, RecursionError) as error:
-                raise self._broken(error) from error
+                raise RemoteProtocolError(INTERNAL_ERROR, f"the client's answer is malformed: {error}") from error
             else:
-                if await self._final(ask, answer, f"{first}~{attempt + 1}"):
+                if ask.until is None or await self._final(ask, answer, f"{first}~{attempt + 1}"):
                     return answer
             attempt += 1
-            ticket = self._put(ask, f"{first}~{attempt}", timeout)
-
-    def _key(self, ticket: Any) -> str:
-        return str(ticket)
-
-    async def _final(self, ask: Ask[T], answer: T, next_key: str) -> bool:
-        """Whether this answer ends the question; if not it is asked again under `next_key`."""
-        while not await ask.settled(answer):
-            await anyio.sleep(POLL_INTERVAL)  # noqa: ASYNC110  what the author's function looks at has no event
-        return True
+            ticket = put_again(ask, f"{first}~{attempt}")
 
     def step(
         self,
@@ -167,53 +177,75 @@ class Inputs:
     ) -> Question[Any]:
         """Do work once in a call."""
         self.check(key)
-        run = StepRun(self._entry(name, key), function, args, kwargs)
-        if not run.done.done:
+        run = StepRun(self._place(STEP, name, "", key), function, args, kwargs)
+        if not run.done:
             self._steps.append(run)
             self._nursery.start(run.run)
-        question: Question[Any] = Question(partial(self._finish_step, run), run.cancel, where)
+        return self._made(partial(self._finish_step, run), partial(self._stop_step, run), where)
+
+    def _place(self, kind: str, text: str, digest: str, key: str | None) -> Entry:
+        return self.journal.place(kind, text, digest, key)
+
+    def _made(self, answer: Callable[[], Any], withdraw: Callable[[], None], where: Where) -> Question[Any]:
+        question: Question[Any] = Question(answer, withdraw, where)
         self._questions.append(question)
         return question
 
     async def _finish_step(self, run: StepRun) -> Any:
+        self.live()
         try:
-            await run.done.wait()
+            await run.wait()
         except anyio.get_cancelled_exc_class():
-            if not self.suspended:
-                run.cancel()
+            self._stop_step(run)
             raise
         return run.result()
+
+    def _stop_step(self, run: StepRun) -> None:
+        """Nobody waits for a step any more. If that is because the round ends, it is finished and recorded."""
+        if not self.suspended:
+            run.cancel()
 
     async def settle(self) -> None:
         """The handler has returned: ask what was made and not awaited, and finish what was begun."""
         for question in self._questions:
             if not question.awaited:
-                file, line = question.where
                 text = "a question or step was made and never awaited; it was asked all the same"
-                warnings.warn_explicit(text, RuntimeWarning, file, line)
+                warnings.warn_explicit(text, RuntimeWarning, *question.where, registry=_warned)
                 await self._settle(question)
         await self.finish_steps()
 
     async def _settle(self, question: Question[Any]) -> None:
         try:
             await question
-        except Exception as error:
-            del error  # nobody waits for it
+        except BackchannelError as error:
+            logger.debug("what nobody waited for ended with %s", type(error).__name__)
 
     async def finish_steps(self) -> None:
         """Wait for every step that has started, so that it is recorded."""
         for run in self._steps:
-            try:
-                await run.done.wait()
-            except BaseException as error:
-                if isinstance(error, anyio.get_cancelled_exc_class()):
-                    raise
+            await run.wait()
 
     def close(self) -> None:
-        """The call has ended: withdraw what is still open, stop what still runs."""
+        """The handler has ended: withdraw what is still open, stop what still runs."""
+        self.ended = True
         for run in self._steps:
-            if not run.done.done:
-                run.cancel()
+            run.cancel()
+
+
+class _ReverseCall(Waiter):
+    """A question on its way as a request of the server.
+
+    id: of the request.  key: of its place.  deadline: on the event loop's clock.  sent: the client may have seen it.
+    """
+
+    __slots__ = ("deadline", "id", "key", "sent")
+
+    def __init__(self, key: str, timeout: float | None):
+        super().__init__()
+        self.id = 0
+        self.key = key
+        self.deadline = math.inf if timeout is None else anyio.current_time() + timeout
+        self.sent = False
 
 
 class DirectInputs(Inputs):
@@ -230,77 +262,87 @@ class DirectInputs(Inputs):
     ):
         super().__init__(exchange, nursery, call_id, threaded)
         self._timeout = timeout
-        self._open: dict[int, Waiter] = {}
+        self._open: set[_ReverseCall] = set()
 
-    def _put(self, ask: Ask[Any], key: str | None, timeout: float | None) -> tuple[int, float | None]:
-        exchange, session = self.exchange, self._reach()
-        waiter = Waiter()
-        id = session.peer.open(waiter)
-        self._open[id] = waiter
-        try:
-            request = Request(id, ask.method, ask.params(exchange.version, f"{self.call_id}-{id}"))
-        except BaseException:
-            self._forget(id)
-            raise
-        session.when_ready(partial(self._send, request, waiter))
-        return id, timeout if timeout is not None else self._timeout
-
-    def _reach(self) -> Session:
-        exchange = self.exchange
-        if exchange.session is None:
+    @property
+    def _session(self) -> Session:
+        session = self.exchange.session
+        if session is None:
             raise NoBackChannel(
                 "this server has no session with the client, so it cannot ask: the operator can turn sessions on "
                 "(http_app(..., sessions=True)), or the client can speak protocol version 2026-07-28"
             )
-        if not exchange.can_stream:
+        return session
+
+    def _reach(self) -> None:
+        if self._session and not self.exchange.can_stream:
             raise NoBackChannel(
                 "the client takes this response as JSON only, and a question needs a stream (SSE): the client has to "
                 "send Accept: application/json, text/event-stream"
             )
-        return exchange.session
 
-    def _send(self, request: Request, waiter: Waiter) -> None:
-        if not waiter.done and not self.exchange.stream.append(request):
-            waiter.fail(NoBackChannel("the stream to the client is closed or full; the question was not sent"))
+    def _put(self, ask: Ask[Any], key: str | None, timeout: float | None, where: Where) -> _ReverseCall:
+        params = ask.params(self.exchange.version, f"{self.call_id}-{len(self.journal.entries)}")
+        place = self._place(ask.method, ask.text, ask.digest, key).key
+        call = _ReverseCall(place, timeout if timeout is not None else self._timeout)
+        call.id = self._session.peer.open(call)
+        self._open.add(call)
+        self._session.when_ready(partial(self._send, call, Request(call.id, ask.method, params)))
+        return call
 
-    async def _fetch(self, ask: Ask[Any], ticket: tuple[int, float | None]) -> Any:
-        id, timeout = ticket
-        waiter = self._open[id]
+    def _send(self, call: _ReverseCall, request: Request) -> None:
+        if call.done:
+            return
+        call.sent = self.exchange.stream.append(request)
+        if not call.sent:
+            call.fail(NoBackChannel("the stream to the client is closed or full; the question was not sent"))
+
+    async def _fetch(self, ask: Ask[Any], ticket: _ReverseCall) -> Any:
         self.exchange.hold()
         try:
-            with anyio.move_on_after(timeout) as scope:
-                outcome = await waiter.wait()
-            if scope.cancelled_caught:
-                raise AskTimeout(f"the client did not answer {ask.method} within {timeout:g} s")
+            with anyio.CancelScope(deadline=ticket.deadline) as scope:
+                outcome = await ticket.wait()
         finally:
             self.exchange.resume()
-            self._forget(id)
+            self._withdraw(ticket)
+        if scope.cancelled_caught:
+            raise AskTimeout(f"the client did not answer {ask.method} in time")
         if isinstance(outcome, Response):
             return outcome.result
-        if isinstance(outcome, ErrorResponse):
-            error = outcome.error
-            if error.code == METHOD_NOT_FOUND:
-                raise ClientLied(f"the client declared what {ask.method} needs, and then did not know the method")
-            raise RemoteProtocolError(error.code, error.message, error.data)
-        raise RemoteProtocolError(outcome.code, f"the client's answer cannot be read: {outcome.message}")
+        if not isinstance(outcome, ErrorResponse):
+            raise RemoteProtocolError(outcome.code, f"the client's answer cannot be read: {outcome.message}")
+        raise self._refused(ask, ticket, outcome.error)
 
-    def _withdraw(self, ticket: tuple[int, float | None]) -> None:
-        self._forget(ticket[0])
+    def _refused(self, ask: Ask[Any], ticket: _ReverseCall, error: ErrorObject) -> BackchannelError:
+        logger.warning(
+            "%s: the client answered the question %r with error %d: %s",
+            self.exchange.target,
+            ticket.key,
+            error.code,
+            error.message,
+        )
+        if error.code == METHOD_NOT_FOUND:
+            return ClientLied(f"the client declared what {ask.method} needs, and then did not know the method")
+        return RemoteProtocolError(error.code, error.message, error.data)
 
-    def _key(self, ticket: tuple[int, float | None]) -> str:
-        return str(ticket[0])
+    async def _final(self, ask: Ask[T], answer: T, next_key: str) -> bool:
+        self.exchange.hold()
+        try:
+            while not await ask.settled(answer):
+                await anyio.sleep(POLL_INTERVAL)  # noqa: ASYNC110  what the author's function looks at has no event
+        finally:
+            self.exchange.resume()
+        return True
 
-    def _forget(self, id: int) -> None:
-        """Stop waiting. If the client has not answered, tell it, so that its dialog closes."""
-        waiter = self._open.pop(id, None)
-        session = self.exchange.session
-        if waiter is None or session is None:
-            return
-        cancelled = session.peer.close(id, "the question was withdrawn")
-        if cancelled is not None:
-            session.when_ready(partial(self.exchange.stream.append, cancelled))
+    def _withdraw(self, ticket: _ReverseCall) -> None:
+        """If the client has not answered, tell it, so that its dialog closes."""
+        self._open.discard(ticket)
+        cancelled = self._session.peer.close(ticket.id, "the question was withdrawn")
+        if cancelled is not None and ticket.sent:
+            self.exchange.stream.append(cancelled)
+        ticket.fail(CallFinished("the question was withdrawn"))
 
     def close(self) -> None:
         super().close()
-        for id in list(self._open):
-            self._forget(id)
+        for call in list(self._open):
+            self._withdraw(call)

@@ -3,20 +3,28 @@
 How it works: the journal holds the answers so far. An ask whose entry is answered gives that answer. An ask whose entry
 is open ends the round: the inputs are suspended from then on, whatever the handler does, and dispatch sends the open
 questions and the sealed journal to the client. The client calls again, and the handler runs from the top.
+
+It repeats itself then, but the client hears nothing twice: the journal also has what was told. Progress is new if it is
+higher than before, a log message if the line that sends it has sent more of them than before. So it does not matter in
+which order the tasks of a handler run in another round, nor which questions were answered.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
+import os
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeVar
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-import anyio
+import anyio.lowlevel
 import msgspec
 
-from ..errors import INVALID_PARAMS, AskTimeout, JournalMismatch, RemoteProtocolError
+from ..errors import INVALID_PARAMS, AskTimeout, JournalMismatch, LocalProtocolError
 from ..nursery import Nursery
-from ..protocol.journal import END, STEP, Entry, Journal, Status
+from ..protocol.journal import STEP, Entry, Journal, Status
 from ..protocol.methods import METHODS
 from ..protocol.types.mrtr import InputRequest
 from .asks import Ask
@@ -25,12 +33,22 @@ from .inputs import Inputs
 from .question import Question, Suspend, Where
 
 T = TypeVar("T")
+_TOLD = "\ntold"
+"""The key of the entry for what was told. No key of a question is like it."""
+_BRIEF = 200  # characters of a question's text that the journal keeps
+
+
+class _Told(msgspec.Struct, array_like=True):
+    """What the client was told: progress up to a value, log messages by the line that sent them."""
+
+    progress: float | None
+    lines: dict[str, int]
 
 
 class JournaledInputs(Inputs):
     """One round of one call.
 
-    journal: what earlier rounds recorded.  round: from 1.  suspended: the round ends with questions.
+    journal: what earlier rounds recorded.  round: from 1.  stopped_at: the author's line that the round ended at.
     """
 
     def __init__(
@@ -44,110 +62,113 @@ class JournaledInputs(Inputs):
         clock: Callable[[], float] = time.time,
     ):
         super().__init__(exchange, nursery, call_id, threaded)
-        self.journal = journal if journal is not None else Journal()
+        self.journal = journal if journal is not None else self.journal
         self.round = round
         self.started = clock()
-        self.failure: JournalMismatch | None = None
+        self.stopped_at: Where = ("?", 0)
         self._clock = clock
-        self._requests: dict[str, InputRequest] = {}
-        self._frontier = self.journal.frontier
-
-    @property
-    def replaying(self) -> bool:  # type: ignore[override]
-        """True until the question is answered that the last round stopped at: the handler repeats itself so far."""
-        return self._frontier is not None
-
-    @property
-    def stopped_at(self) -> Where:
-        """The author's line that asks what the round stopped at."""
-        return self._at.get(self.journal.frontier or "", ("?", 0))
+        self._requests: dict[str, tuple[InputRequest, Where]] = {}
+        self._lines: Counter[str] = Counter()
+        told = self.journal.entries.get(_TOLD)
+        self._told = msgspec.json.decode(told.value, type=_Told) if told is not None else _Told(None, {})
+        if self._told.progress is not None:
+            exchange.progress = self._told.progress
 
     @property
     def requests(self) -> dict[str, InputRequest]:
-        """The questions to send, in the order in which they were asked."""
-        return {entry.key: self._requests[entry.key] for entry in self.journal.open_questions}
+        """The questions to send, in the order in which they were first asked."""
+        return {
+            entry.key: self._requests[entry.key][0]
+            for entry in self.journal.open_questions
+            if entry.key in self._requests
+        }
 
-    def answer(self, responses: Mapping[str, Any]) -> None:
-        """Record what the client sent. Unknown keys are ignored.
+    def answer(self, responses: dict[str, Any]) -> None:
+        """Record what the client sent. Unknown keys are ignored, and what is missing stays open until its deadline.
 
-        Raises: RemoteProtocolError (-32602) for an answer that has not the shape of an answer to its question.
+        Raises: LocalProtocolError (-32602) for an answer that has not the shape of an answer to its question.
         """
-        for key, raw in responses.items():
-            entry = self.journal.entries.get(key)
-            if entry is None or entry.status is not Status.OPEN or entry.kind == STEP:
-                continue
-            try:
-                msgspec.json.decode(raw, type=METHODS[entry.kind].result)
-            except (msgspec.DecodeError, RecursionError) as error:
-                raise RemoteProtocolError(
-                    INVALID_PARAMS, f"inputResponses[{key!r}] is no answer to {entry.kind}: {error}"
-                ) from error
-            late = entry.deadline is not None and self._clock() > entry.deadline
-            self.journal.fill({key: raw})
-            if late:
+        entries = self.journal.entries
+        waiting = [entry for entry in entries.values() if entry.status is Status.OPEN and entry.kind != STEP]
+        for entry in waiting:
+            if entry.key in responses:
+                _check_shape(entry, responses[entry.key])
+        self.journal.fill(responses)
+        for entry in waiting:
+            if entry.deadline is not None and self._clock() > entry.deadline:
                 entry.status = Status.FAILED
 
-    def check(self, key: str | None = None) -> None:
-        if self.failure is not None:
-            raise self.failure
-        if self.suspended:
-            raise Suspend
-        super().check(key)
+    def dump(self) -> bytes:
+        """The journal as JSON, to be sealed."""
+        progress, lines = self.exchange.progress, Counter(self._told.lines) | self._lines
+        if lines or progress > -math.inf:
+            told = _Told(progress if progress > -math.inf else None, lines)
+            value = msgspec.Raw(msgspec.json.encode(told))
+            self.journal.entries[_TOLD] = Entry(_TOLD, "told", "", "", True, Status.DONE, value)
+        return self.journal.dump()
 
-    def _put(self, ask: Ask[Any], key: str | None, timeout: float | None) -> Entry:
-        entry = self._place(ask.method, ask.text, ask.digest, key)
+    def is_new(self, where: Where) -> bool:
+        line = f"{os.path.basename(where[0])}:{where[1]}"
+        self._lines[line] += 1
+        return self._lines[line] > self._told.lines.get(line, 0)
+
+    def _put(self, ask: Ask[Any], key: str | None, timeout: float | None, where: Where) -> Entry:
+        entry = self._place(ask.method, _brief(ask.text), ask.digest, key)
         if entry.status is Status.OPEN:
             params = ask.params(self.exchange.version, f"{self.call_id}-{entry.key}")
-            self._requests[entry.key] = InputRequest(ask.method, params)
+            self._requests[entry.key] = InputRequest(ask.method, params), where
             if timeout is not None and entry.deadline is None:
                 entry.deadline = self._clock() + timeout
         return entry
 
     def _place(self, kind: str, text: str, digest: str, key: str | None) -> Entry:
         try:
-            entry = self.journal.place(kind, text, digest, key)
+            return super()._place(kind, text, digest, key)
         except JournalMismatch as mismatch:
             self.failure = mismatch
             raise
-        if self._frontier is not None and self.journal.frontier is None:
-            self._frontier = None  # what the last round stopped at is asked no more
-        return entry
-
-    def _entry(self, name: str, key: str | None) -> Entry:
-        return self._place(STEP, name, "", key)
-
-    def _key(self, ticket: Entry) -> str:
-        return ticket.key
 
     async def _fetch(self, ask: Ask[Any], ticket: Entry) -> Any:
         if ticket.status is Status.OPEN:
-            if ticket.named:
-                await anyio.lowlevel.checkpoint()  # sibling tasks may have questions for the same round
-            self._suspend(ticket.key)
-        if ticket.key == self._frontier:
-            self._frontier = None
+            await anyio.lowlevel.checkpoint()  # other tasks may have questions for the same round
+            if not self.suspended:
+                self.suspended = True
+                self.stopped_at = self._requests[ticket.key][1]
+            raise Suspend
         if ticket.status is Status.FAILED:
-            raise AskTimeout(f"the answer to {ask.method} came too late")
+            raise AskTimeout(f"the client did not answer {ask.method} in time")
         return ticket.value
 
-    def _suspend(self, frontier: str) -> NoReturn:
-        if not self.suspended:
-            self.suspended = True
-            self.journal.frontier = frontier
-        raise Suspend
-
     async def _final(self, ask: Ask[T], answer: T, next_key: str) -> bool:
-        """Asked again in an earlier round means that the answer was not final then; else look now."""
-        return next_key not in self.journal.entries and await ask.settled(answer)
+        """What an earlier round found is recorded: the question asked again, or a finished step that says so."""
+        recorded = self.journal.entries.get(next_key)
+        if recorded is None and await ask.settled(answer):
+            recorded = Entry(next_key, STEP, "settled", "", True, Status.DONE)
+            self.journal.entries[next_key] = recorded
+        return recorded is not None and recorded.kind == STEP
+
+    def _withdraw(self, ticket: Entry) -> None:
+        if not self.suspended:
+            self._requests.pop(ticket.key, None)
 
     async def _settle(self, question: Question[Any]) -> None:
         """Nothing to wait for: the round ends with it."""
 
     async def settle(self) -> None:
         await super().settle()
-        if self.journal.open_questions and not self.suspended:
-            self.suspended = True
-            self.journal.frontier = END
+        self.suspended = self.suspended or bool(self.requests)
 
-    def _broken(self, error: Exception) -> Exception:
-        return RemoteProtocolError(INVALID_PARAMS, f"the client's answer is malformed: {error}")
+
+def _check_shape(entry: Entry, raw: Any) -> None:
+    try:
+        msgspec.json.decode(raw, type=METHODS[entry.kind].result)
+    except (msgspec.DecodeError, RecursionError) as error:
+        text = f"Invalid params: inputResponses[{entry.key!r}] is no answer to {entry.kind}: {error}"
+        raise LocalProtocolError(INVALID_PARAMS, text) from error
+
+
+def _brief(text: str) -> str:
+    """What the journal keeps of a question's text to compare it by: of a long one the beginning, and a digest."""
+    if len(text) <= _BRIEF:
+        return text
+    return f"{text[:_BRIEF]} {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"

@@ -15,7 +15,8 @@ class Limits:
     sessions: how many legacy HTTP sessions may be open.
     session_idle: seconds after which a legacy HTTP session that does nothing ends.
     in_flight: how many requests of one connection are served at once.
-    keep_alive: seconds of silence on an event stream before a comment is sent.
+    keep_alive: seconds of silence before a comment is sent on an event stream, or a silent call becomes one.
+    grace: seconds that the calls which run get to end when an HTTP server is stopped.
     """
 
     ask_timeout: float | None = 3600.0
@@ -25,3 +26,4 @@ class Limits:
     session_idle: float = 1800.0
     in_flight: int = 1000
     keep_alive: float = 15.0
+    grace: float = 1.0

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import anyio.from_thread
 
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 _PACKAGE = __name__.rpartition(".server.")[0]
 
@@ -34,9 +33,13 @@ Where = tuple[str, int]
 def caller() -> Where:
     """File and line of the nearest frame that is not of this package: the author's line that asks."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
+
+
+def _nothing() -> None:
+    pass
 
 
 class Question(Coroutine[Any, Any, T_co]):
@@ -45,7 +48,7 @@ class Question(Coroutine[Any, Any, T_co]):
     It is a real coroutine object: `await` it once, or give it to `ctx.gather`, `asyncio.gather` or a task group. In a
     worker thread call `wait()`.
 
-    where: file and line of the author's code that made it.  awaited: whether somebody waits for it.
+    where: file and line of the author's code that made it.  awaited: whether somebody waits for it, or did.
     """
 
     __slots__ = ("_answer", "_coroutine", "_withdraw", "awaited", "where")
@@ -53,7 +56,7 @@ class Question(Coroutine[Any, Any, T_co]):
     def __init__(
         self,
         answer: Callable[[], Coroutine[Any, Any, T_co]],
-        withdraw: Callable[[], None] | None = None,
+        withdraw: Callable[[], None] = _nothing,
         where: Where = ("", 0),
     ):
         self._answer = answer
@@ -82,13 +85,15 @@ class Question(Coroutine[Any, Any, T_co]):
         return self._begin().send(value)
 
     def throw(self, *error: Any) -> Any:
-        return self._begin().throw(*error)
+        """Raise in the coroutine. In one that has not begun, as when its task is cancelled at once, it is given up."""
+        begun = self._coroutine is not None
+        try:
+            return self._begin().throw(*error)
+        finally:
+            if not begun:
+                self._withdraw()
 
     def close(self) -> None:
         """Give up waiting. A question that nobody waits for any more is withdrawn where the wire can do that."""
-        if self._coroutine is not None:
-            self._coroutine.close()
-        else:
-            self.awaited = True
-            if self._withdraw is not None:
-                self._withdraw()
+        self._begin().close()
+        self._withdraw()

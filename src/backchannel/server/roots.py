@@ -38,8 +38,11 @@ class RootList(Sequence[Root]):
 def _path(place: str) -> str | None:
     """The real path of a path or `file:` URI of this host; None for any other URI."""
     if place.startswith("file:"):
-        parts = urlsplit(place)
-        if parts.netloc not in ("", "localhost"):
+        try:
+            parts = urlsplit(place)
+        except ValueError:  # such as file://[
+            return None
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
             return None
         place = unquote(parts.path)
         if os.name == "nt" and place[:1] == "/" and place[2:3] == ":":

@@ -37,7 +37,6 @@ class Session:
         self.version: Version | None = None
         self.client = ClientInfo()
         self.log_level: str | None = None
-        self.listeners = 0
         self._deferred: list[Callable[[], object]] = []
 
     def initialize(self, params: InitializeParams) -> Version:
@@ -79,12 +78,16 @@ class Session:
         else:
             self._deferred.append(action)
 
+    def hang_up(self) -> None:
+        """The client says nothing any more: every open question fails."""
+        for waiter in self.peer.end_pending():
+            waiter.fail(SessionClosed("the session ended before the client answered"))
+
     def close(self) -> None:
         """End the session: every handler in it is cancelled, and every open question fails."""
         self.state = lifecycle.advance("server", self.state, Step.CLOSE)
-        waiters, exchanges = self.peer.end()
-        for waiter in waiters:
-            waiter.fail(SessionClosed("the session ended before the client answered"))
+        self.hang_up()
+        _, exchanges = self.peer.end()
         for exchange in exchanges:
             exchange.cancel("the session ended")
         self.stream.close()

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import functools
 import inspect
-import typing
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any, get_args, get_origin
 
 import anyio
 import anyio.to_thread
 import msgspec
 import pydantic
 
-from ..errors import CallFinished, StepError
+from ..errors import CallFinished, ConfigurationError, StepError
 from ..protocol.journal import Entry, Status
 from ..waiter import Waiter
-from .question import Suspend
+from .signature import resolve
 
-
-@functools.lru_cache(maxsize=1024)
-def _adapter(function: Callable[..., Any]) -> pydantic.TypeAdapter[Any]:
-    """Reads and writes what `function` returns: by its annotation, else as plain JSON."""
-    try:
-        annotation = typing.get_type_hints(function, include_extras=True).get("return", Any)
-        return pydantic.TypeAdapter(annotation)
-    except (NameError, TypeError, pydantic.PydanticUserError):
-        return pydantic.TypeAdapter(Any)
+in_step: ContextVar[bool] = ContextVar("in_step", default=False)
+"""True in the work of a step, which is never replayed."""
 
 
 class StepRun:
@@ -34,59 +27,102 @@ class StepRun:
 
     def __init__(self, entry: Entry, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]):
         self.entry = entry
-        self.done = Waiter()
         self._call = functools.partial(function, *args, **kwargs)
-        self._function = function
+        self._adapter = _adapter(function)
         self._scope = anyio.CancelScope()
-        if entry.status is not Status.OPEN:
-            self.done.resolve(None)
+        self._ended = Waiter()
+        self._broken: BaseException = CallFinished(f"the step {entry.text!r} was cancelled")
+        if self.done:
+            self._ended.resolve(None)
+
+    @property
+    def done(self) -> bool:
+        """Whether a value or a failure is recorded."""
+        return self.entry.status is not Status.OPEN
 
     async def run(self) -> None:
         """Do the work and record it. Ordinary failures are recorded; cancellation and suspension are not."""
+        in_step.set(True)
         try:
             with self._scope:
-                self._record(await self._work())
-        except Suspend as suspended:
-            self.done.fail(suspended)
+                if not self._scope.cancel_called:
+                    await self._work()
+        except (KeyboardInterrupt, SystemExit, anyio.get_cancelled_exc_class()):
+            raise
+        except BaseException as error:
+            self._broken = error  # such as Suspend: it goes to whoever waits for the step
         finally:
-            self.done.fail(CallFinished(f"the step {self.entry.text!r} was cancelled"))
+            self._ended.resolve(None)
 
-    async def _work(self) -> tuple[Status, Any]:
+    async def _work(self) -> None:
         try:
-            if inspect.iscoroutinefunction(inspect.unwrap(self._function)):
+            if inspect.iscoroutinefunction(inspect.unwrap(self._call.func)):
                 value = await self._call()
             else:
-                value = await anyio.to_thread.run_sync(self._call)
+                value = await anyio.to_thread.run_sync(self._call, abandon_on_cancel=True)
                 if inspect.isawaitable(value):
                     value = await value
-            return Status.DONE, value
+            recorded, status = self._adapter.dump_json(value, warnings=False), Status.DONE
         except Exception as error:
-            return Status.FAILED, error
+            recorded, status = msgspec.json.encode((type(error).__name__, _text(error))), Status.FAILED
+        self.entry.value, self.entry.status = msgspec.Raw(recorded), status
 
-    def _record(self, outcome: tuple[Status, Any]) -> None:
-        status, value = outcome
-        if status is Status.DONE:
-            try:
-                self.entry.value = msgspec.Raw(_adapter(self._function).dump_json(value))
-            except (pydantic.ValidationError, ValueError, TypeError) as error:
-                status, value = Status.FAILED, error
-        if status is Status.FAILED:
-            self.entry.value = msgspec.Raw(msgspec.json.encode((type(value).__name__, _text(value))))
-        self.entry.status = status
-        self.done.resolve(None)
+    async def wait(self) -> None:
+        """Wait for the end of the work, however it ends."""
+        await self._ended.wait()
 
     def cancel(self) -> None:
         """Stop the work. Nothing is recorded."""
         self._scope.cancel()
 
     def result(self) -> Any:
-        """What was recorded.
+        """What was recorded, in the type of the function's return annotation.
 
-        Raises: StepError if the step failed.
+        Raises: StepError if the step failed; what broke it off if nothing is recorded.
         """
+        if not self.done:
+            raise self._broken
         if self.entry.status is Status.FAILED:
             raise StepError(*msgspec.json.decode(self.entry.value, type=tuple[str, str]))
-        return _adapter(self._function).validate_json(bytes(self.entry.value))
+        try:
+            return self._adapter.validate_json(bytes(self.entry.value))
+        except pydantic.ValidationError as error:
+            raise StepError(type(error).__name__, _text(error)) from error
+
+
+def _adapter(function: Callable[..., Any]) -> pydantic.TypeAdapter[Any]:
+    """Reads and writes what `function` returns: by its annotation, else as plain JSON.
+
+    Raises: ConfigurationError if the annotation cannot be read, or has no JSON form.
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function) and not isinstance(function, type):
+        function = type(function).__call__
+    what = f"{getattr(function, '__qualname__', function)}: the return annotation"
+    annotation = _returned(inspect.unwrap(function), what)
+    try:
+        return _adapter_of(annotation)
+    except TypeError:  # it cannot be hashed
+        return pydantic.TypeAdapter(annotation)
+    except pydantic.PydanticUserError as error:
+        raise ConfigurationError(f"{what} of a step cannot be recorded as JSON: {error.message}") from error
+
+
+def _returned(function: Any, what: str) -> Any:
+    """The type of what a function returns, when it has been awaited."""
+    if isinstance(function, type):
+        return function
+    hint = getattr(function, "__annotations__", {}).get("return", Any)
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True) if isinstance(hint, str) else ()
+    names = getattr(function, "__globals__", {})
+    annotation = resolve(hint, what, {**names, **{name: cell.cell_contents for name, cell in cells}})
+    return get_args(annotation)[-1] if get_origin(annotation) in (Awaitable, Coroutine) else annotation
+
+
+@functools.lru_cache(maxsize=1024)
+def _adapter_of(annotation: Any) -> pydantic.TypeAdapter[Any]:
+    return pydantic.TypeAdapter(annotation)
 
 
 def _text(error: BaseException) -> str:

@@ -17,13 +17,17 @@ class Wire(msgspec.Struct, omit_defaults=True, rename="camel"):
 
     def members(self) -> dict[str, Any]:
         """The fields that are set, by their names on the wire. Their values stay as they are."""
-        values = ((name, getattr(self, field)) for field, name in _names(type(self)))
-        return {name: value for name, value in values if value is not None and value is not msgspec.UNSET}
+        values = {}
+        for field, name, default in _fields(type(self)):
+            value = getattr(self, field)
+            if value is not default:
+                values[name] = value
+        return values
 
 
 @functools.cache
-def _names(type: type[Wire]) -> tuple[tuple[str, str], ...]:
-    return tuple((field.name, field.encode_name) for field in msgspec.structs.fields(type))
+def _fields(type: type[Wire]) -> tuple[tuple[str, str, Any], ...]:
+    return tuple((field.name, field.encode_name, field.default) for field in msgspec.structs.fields(type))
 
 
 def meta() -> Any:

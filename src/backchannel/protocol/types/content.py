@@ -85,7 +85,7 @@ class ToolResultContent(Content, tag="tool_result"):
 
     tool_use_id: str
     content: list[AnyContent]
-    structured_content: Any = None
+    structured_content: Any = msgspec.UNSET
     is_error: bool | None = None
     meta: Meta | None = meta()
 
@@ -108,7 +108,7 @@ AnyContent = (
 
 
 class _Tag(msgspec.Struct):
-    type: str = ""
+    type: str
 
 
 _TAGS = {"text", "image", "audio", "resource_link", "resource", "tool_use", "tool_result"}
@@ -120,7 +120,7 @@ def decode_content(raw: bytes | msgspec.Raw) -> AnyContent | UnknownContent:
     """Decode one block by its tag. A type that is not known is kept as it came, so that one new kind of content does
     not make a whole message unreadable.
 
-    Raises: msgspec.ValidationError if a known type lacks a field.
+    Raises: msgspec.ValidationError if it has no type, or is of a known type and lacks a field.
     """
     if _tag_decoder.decode(raw).type in _TAGS:
         return _decoder.decode(raw)

@@ -29,6 +29,21 @@ class RequestMeta(msgspec.Struct, omit_defaults=True, rename="camel", frozen=Tru
 NO_META = RequestMeta()
 
 
+class _MetaOnly(msgspec.Struct):
+    meta: RequestMeta = msgspec.field(default=NO_META, name="_meta")
+
+
+_meta_decoder = msgspec.json.Decoder(_MetaOnly)
+
+
+def read_meta(params: msgspec.Raw | None) -> RequestMeta:
+    """The `_meta` of a request's raw params, whatever else is in them.
+
+    Raises: msgspec.DecodeError or RecursionError if a reserved key has a value of the wrong type.
+    """
+    return _meta_decoder.decode(params).meta if params is not None else NO_META
+
+
 class RequestParams(Wire, kw_only=True):
     """The base of all request params."""
 

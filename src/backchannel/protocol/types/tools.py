@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from .base import Icon, Meta, Wire, meta
-from .content import AnyContent, UnknownContent, decode_content
+from .content import AnyContent, TextContent, UnknownContent, decode_content
 
 
 class ToolAnnotations(Wire):
@@ -43,13 +43,18 @@ class ListToolsResult(Wire):
     meta: Meta | None = meta()
 
 
+def _no_blocks() -> list[AnyContent | UnknownContent]:
+    return []  # not `list`, whose empty value msgspec would leave out; every version requires the member
+
+
 class CallToolResult(Wire):
-    """What a tool gave: content blocks, and `structured_content` where the tool has an output schema.
+    """What a tool gave: content blocks, and `structured_content` where the tool has an output schema. It is read with
+    `decode_call_tool_result`.
 
     `is_error`: the tool ran and failed; the text says why, for the model to read.
     """
 
-    content: list[AnyContent | UnknownContent] = msgspec.field(default_factory=list)
+    content: list[AnyContent | UnknownContent] = msgspec.field(default_factory=_no_blocks)
     structured_content: Any = msgspec.UNSET
     is_error: bool | None = None
     meta: Meta | None = meta()
@@ -57,7 +62,7 @@ class CallToolResult(Wire):
     @property
     def text(self) -> str:
         """The text blocks, joined by newlines."""
-        return "\n".join(block.text for block in self.content if getattr(block, "text", None) is not None)  # type: ignore[union-attr]
+        return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
 
 
 class _LooseResult(Wire):

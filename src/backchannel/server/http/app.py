@@ -1,12 +1,11 @@
 """The ASGI app: one endpoint, both eras. POST for every message, and GET and DELETE for legacy sessions.
 
 How it works: the app starts with its first request, or with the lifespan of whatever serves it, and then owns what it
-started until `close`: a task that is inside the server's lifespan, and the nursery of its background tasks.
+started until `close`. It can be started again, also in another event loop.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
@@ -15,16 +14,16 @@ from typing import Any
 import anyio
 
 from ...errors import INVALID_REQUEST
-from ...protocol.http import Call, Headers, Refusal, read_accept, read_request
+from ...protocol.http import Headers, Refusal, read_accept, read_request
 from ...protocol.jsonrpc import ErrorObject, ErrorResponse
-from ...waiter import Waiter
-from ..dispatch import start
+from ...protocol.versions import is_legacy, is_modern
 from ..exchange import Principal
 from ..server import Server
+from .lifespan import Lifespan
 from .posts import Posts
-from .responses import RawHeaders, Receive, Send, Watch, send_events, send_json
+from .responses import Receive, Send, Watch, send_events, send_json
 from .security import Guard
-from .sessions import Sessions
+from .sessions import HttpSession, Sessions
 
 logger = logging.getLogger("backchannel.http")
 Scope = MutableMapping[str, Any]
@@ -48,10 +47,9 @@ class HttpApp:
         self._path = "/" + path.strip("/")
         self._guard = Guard(allowed_hosts, allowed_origins)
         self._verify = verify
-        self.sessions = Sessions(server.limits) if sessions else None
-        self._posts: Waiter | None = None
-        self._host: asyncio.Task[None] | None = None
-        self._stop: asyncio.Event | None = None
+        self._with_sessions = sessions
+        self._methods = b"POST, GET, DELETE" if sessions else b"POST"
+        self._lifespan: Lifespan | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -63,37 +61,32 @@ class HttpApp:
 
     # Starting and stopping.
 
+    @property
+    def sessions(self) -> Sessions | None:
+        """The legacy sessions that are open; None before the start, and where there are none."""
+        posts = self._lifespan.posts if self._lifespan is not None else None
+        return posts.sessions if posts is not None else None
+
     async def open(self) -> Posts:
         """Start, if it has not been started. Raises: what the server's lifespan raises."""
-        if self._posts is None:
-            self._posts, self._stop = Waiter(), asyncio.Event()
-            self._host = asyncio.get_running_loop().create_task(self._own(self._posts, self._stop))
-        posts: Posts = await self._posts.wait()
-        return posts
+        if self._lifespan is None or self._lifespan.over:
+            self._lifespan = Lifespan(self.server, self._with_sessions)
+        return await self._lifespan.started()
 
-    async def _own(self, ready: Waiter, stop: asyncio.Event) -> None:
+    async def close(self, grace: float = 0.0) -> None:
+        """Stop: no more requests are taken, streams that belong to no call end, and what still runs after `grace`
+        seconds is cancelled. The app can be started again.
+
+        Raises: what the server's lifespan raises when it ends.
+        """
+        lifespan = self._lifespan
+        if lifespan is None or lifespan.over:
+            return
         try:
-            async with start(self.server) as dispatcher:
-                ready.resolve(Posts(dispatcher, self.sessions))
-                await stop.wait()
-        except Exception as error:
-            if ready.done:
-                raise
-            self._posts = None
-            ready.fail(error)
+            await lifespan.end(grace)
         finally:
-            if self.sessions is not None:
-                self.sessions.close()
-
-    async def close(self) -> None:
-        """Stop: sessions end, streams close, background tasks are cancelled. The app can be started again."""
-        host, stop = self._host, self._stop
-        self._posts = self._host = self._stop = None
-        if self.sessions is not None:
-            self.sessions.close()
-        if host is not None and stop is not None:
-            stop.set()
-            await host
+            if self._lifespan is lifespan:
+                self._lifespan = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[HttpApp]:
@@ -123,74 +116,76 @@ class HttpApp:
         path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/") or "/"
         if path != self._path:
             return await send_json(send, 404, None)
-        headers = Headers(scope["headers"])
+        headers, method = Headers(scope["headers"]), scope["method"]
         refusal = self._guard.check(headers)
         if refusal is not None:
             return await send_json(send, refusal.status, refusal.error)
         principal: Principal | None = None
         if self._verify is not None:
-            principal = await self._verify(_bearer(headers))
+            token = _bearer(headers)
+            principal = await self._verify(token) if token else None
             if principal is None:
                 return await send_json(send, 401, None, [(b"www-authenticate", b"Bearer")])
-        method = scope["method"]
         if method == "POST":
-            await self._post(headers, principal, receive, send)
-        elif method == "GET" and self.sessions is not None:
-            await self._get(headers, principal, receive, send)
-        elif method == "DELETE" and self.sessions is not None:
-            await self._delete(headers, principal, send)
-        else:
-            await send_json(send, 405, None, [(b"allow", b"POST" if self.sessions is None else b"POST, GET, DELETE")])
+            return await self._post(headers, principal, receive, send)
+        version = headers.get("mcp-protocol-version") or ""
+        if method not in ("GET", "DELETE") or not self._with_sessions or is_modern(version):
+            return await send_json(send, 405, None, [(b"allow", self._methods)])
+        if version and not is_legacy(version):
+            return await _fail(send, 400, "Bad Request: the MCP-Protocol-Version is not supported")
+        await self._in_session(method, headers, principal, receive, send)
 
     async def _post(self, headers: Headers, principal: Principal | None, receive: Receive, send: Send) -> None:
         limit = self.server.limits.message
         body = await _body(headers, receive, limit)
         if body is None:
-            return  # the client left before its body was whole
+            return logger.debug("the client left before its body was whole")
         if isinstance(body, int):
-            return await _fail(send, 413, f"the body is larger than {limit} bytes")
+            return await _fail(send, 413, f"the body has {body} bytes or more, the limit is {limit} (Limits.message)")
         verdict = read_request(headers, body)
         if isinstance(verdict, Refusal):
             return await send_json(send, verdict.status, verdict.error)
         posts = await self.open()
-        if isinstance(verdict, Call):
-            await posts.modern(verdict, principal, receive, send)
-        else:
-            await posts.legacy(verdict, principal, receive, send)
+        await posts.serve(verdict, principal, receive, send)
 
-    async def _get(self, headers: Headers, principal: Principal | None, receive: Receive, send: Send) -> None:
-        """The standing stream of a session, for what belongs to no call."""
-        if not read_accept(headers).sse:
+    async def _in_session(
+        self, method: str, headers: Headers, principal: Principal | None, receive: Receive, send: Send
+    ) -> None:
+        """GET and DELETE (2025-11-25 basic/transports, Listening for Messages from the Server, Session Management)."""
+        if method == "GET" and not read_accept(headers).sse:
             return await _fail(send, 406, "Accept must allow text/event-stream")
-        session = await self._find(headers, principal, send)
+        posts = await self.open()
+        id, sessions = headers.get("mcp-session-id"), posts.sessions
+        if id is None or sessions is None:
+            return await _fail(send, 400, "Bad Request: the Mcp-Session-Id header is missing")
+        session = sessions.find(id, principal)
         if session is None:
-            return
+            await _fail(send, 404, "Session not found")
+        elif method == "DELETE":
+            sessions.remove(session)
+            await send_json(send, 200, None)
+        elif posts.stopping:
+            await _fail(send, 503, "the server is shutting down")
+        else:
+            await self._listen(session, headers.get("last-event-id"), receive, send)
+            sessions.touch(session)
+
+    async def _listen(self, session: HttpSession, last_event_id: str | None, receive: Receive, send: Send) -> None:
+        """The standing stream, for what belongs to no call; or the rest of a stream that broke off, for "resumption is
+        always via HTTP GET with Last-Event-ID" (2025-11-25 basic/transports, Resumability and Redelivery)."""
+        reading = session.find(last_event_id)
+        if reading is None:
+            return await _fail(send, 400, "Bad Request: there is no event with this Last-Event-ID in this session")
         session.listeners += 1
         try:
             with anyio.CancelScope() as scope:
                 watch = Watch(receive, scope.cancel)
                 try:
-                    await send_events(send, session.stream, self.server.limits.keep_alive)
+                    await send_events(send, reading, self.server.limits.keep_alive)
                 finally:
                     watch.disarm()
         finally:
             session.listeners -= 1
-
-    async def _delete(self, headers: Headers, principal: Principal | None, send: Send) -> None:
-        session = await self._find(headers, principal, send)
-        if session is not None and self.sessions is not None:
-            self.sessions.remove(session)
-            await send_json(send, 200, None)
-
-    async def _find(self, headers: Headers, principal: Principal | None, send: Send) -> Any:
-        id = headers.get("mcp-session-id")
-        if id is None or self.sessions is None:
-            await _fail(send, 400, "Bad Request: the Mcp-Session-Id header is missing")
-            return None
-        session = self.sessions.find(id, principal)
-        if session is None:
-            await _fail(send, 404, "Session not found")
-        return session
 
 
 async def _body(headers: Headers, receive: Receive, limit: int) -> bytes | int | None:
@@ -218,5 +213,5 @@ def _bearer(headers: Headers) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-async def _fail(send: Send, status: int, text: str, headers: RawHeaders | None = None) -> None:
-    await send_json(send, status, ErrorResponse(None, ErrorObject(INVALID_REQUEST, text)), headers)
+async def _fail(send: Send, status: int, text: str) -> None:
+    await send_json(send, status, ErrorResponse(None, ErrorObject(INVALID_REQUEST, text)))

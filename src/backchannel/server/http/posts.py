@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
+import anyio
+
 from ...errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -14,187 +16,176 @@ from ...errors import (
     LocalProtocolError,
     UnsupportedVersion,
 )
-from ...protocol.http import Accept, Call, Legacy
-from ...protocol.jsonrpc import ErrorObject, ErrorResponse, Malformed, Outcome, Request, RequestId
-from ...protocol.peer import Reply
+from ...protocol.http import Accept, Call, Legacy, Refusal
+from ...protocol.jsonrpc import ErrorObject, ErrorResponse, Malformed, Message, Outcome, Request, RequestId
+from ...protocol.peer import Incoming
+from ...protocol.peer import Reply as Answer
 from ...protocol.versions import ASSUMED, parse
 from ..channel import read
 from ..dispatch import Dispatcher
 from ..exchange import ClientInfo, Exchange, Principal
 from ..session import Session
 from ..streams import EventStream
-from .responses import RawHeaders, Receive, Send, Watch, send_events, send_json
-from .sessions import Sessions
+from .reply import Reply
+from .responses import Receive, Send, Watch, send_json
+from .sessions import HttpSession, Sessions
 
 logger = logging.getLogger("backchannel.http")
 _STATUS = {METHOD_NOT_FOUND: 404, MISSING_CLIENT_CAPABILITY: 400}
 """The HTTP status of a modern error response that the method itself gave; 200 for the others."""
+_LAST_WORDS = 1.0  # seconds for handlers to end that were cancelled
 
 
 class Posts:
-    """Serves the POSTs of one app.
+    """Serves the POSTs of one app, from its start to its end.
 
     sessions: None where legacy clients get no session.
     """
 
     def __init__(self, dispatcher: Dispatcher, sessions: Sessions | None):
+        self.sessions = sessions
+        self.stopping = False
         self._dispatcher = dispatcher
-        self._sessions = sessions
+        self._limits = dispatcher.server.limits
+        self._running: set[Exchange] = set()
+        self._one_ended = asyncio.Event()
 
-    async def modern(self, call: Call, principal: Principal | None, receive: Receive, send: Send) -> None:
-        """A modern request. When its client leaves, it is cancelled."""
-        meta = call.params.meta
+    async def serve(self, post: Call | Legacy, principal: Principal | None, receive: Receive, send: Send) -> None:
+        """Serve one POST."""
+        message = post.request if isinstance(post, Call) else post.message
+        if self.stopping and isinstance(message, Request):
+            return await send_json(send, 503, _error(message.id, "the server is shutting down", INTERNAL_ERROR))
+        if isinstance(post, Legacy):
+            return await self._legacy(post, principal, receive, send)
+        meta, reply = post.params.meta, self._reply(send, post.accept)
         client = ClientInfo(meta.client_info, meta.client_capabilities or {})
-        reply = _Reply(self._dispatcher, send, call.accept)
-        exchange = Exchange(
-            call.request,
-            call.method,
-            call.params,
-            call.version,
-            client,
-            reply.stream,
-            principal=principal,
-            can_stream=call.accept.sse,
-        )
-        watch = Watch(receive, exchange.cancel)
+        exchange = Exchange(post.request, post.method, post.params, post.version, client, reply.stream)
+        exchange.principal = principal
+        await self._respond(exchange, reply, receive)
+
+    async def close(self, grace: float) -> None:
+        """Take no more requests. Standing streams end now, calls within `grace` seconds, and what is left then is
+        cancelled."""
+        self.stopping = True
+        if self.sessions is not None:
+            self.sessions.hang_up()
+        await self._settle(grace)
+        if self.sessions is not None:
+            self.sessions.close()
+        for exchange in list(self._running):
+            exchange.cancel("the server is shutting down")
+        await self._settle(_LAST_WORDS)
+
+    async def _settle(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            while self._running:
+                self._one_ended.clear()
+                await self._one_ended.wait()
+
+    async def _legacy(self, post: Legacy, principal: Principal | None, receive: Receive, send: Send) -> None:
+        session = self._session(post, principal)
+        if isinstance(session, Refusal):
+            return await send_json(send, session.status, session.error)
+        message = post.message
+        event = session.receive(message)
+        resumable = session if isinstance(session, HttpSession) else None
+        reply = self._reply(send, post.accept, resumable, single=_starts(message))
+        if isinstance(event, Answer):
+            return await reply.finish(event.message, 400 if isinstance(message, Malformed) else 200)
+        if not isinstance(event, Incoming):
+            # It was a notification or a response: "202 Accepted with no body", or else "a JSON-RPC error response that
+            # has no id" (2025-11-25 basic/transports, Sending Messages).
+            error = _error(None, message.message, message.code) if isinstance(message, Malformed) else None
+            return await send_json(send, 202 if error is None else 400, error)
+        exchange = self._exchange(event.request, session, reply)
+        if isinstance(exchange, LocalProtocolError | UnsupportedVersion):
+            session.peer.finish(event.request.id)
+            return await reply.finish(_error(event.request.id, str(exchange), exchange.code), exchange.status)
+        exchange.principal = principal
+        if resumable is None and not _starts(message):
+            exchange.session = None  # it was made for this message, and there is nobody to ask in it
+        await self._respond(exchange, reply, receive)
+
+    def _session(self, post: Legacy, principal: Principal | None) -> Session | Refusal:
+        """The session that a message belongs to: one that is there, one that begins, or one for this message alone."""
+        message, sessions = post.message, self.sessions
+        if sessions is None:
+            alone = Session(EventStream(), principal=principal)
+            if not _starts(message):
+                alone.assume(parse(post.version or "") or ASSUMED)
+            return alone
+        id = message.id if isinstance(message, Request | Malformed) else None
+        if post.session_id is not None:
+            session = sessions.find(post.session_id, principal)
+            return session or Refusal(404, _error(id, "Session not found"))
+        if _starts(message):
+            session = sessions.new(principal)
+            return session or Refusal(503, _error(id, "too many sessions are open on this server"))
+        if isinstance(message, Malformed):
+            return Refusal(400, message.reply())
+        return Refusal(400, _error(id, "Bad Request: the Mcp-Session-Id header is missing"))
+
+    def _exchange(
+        self, request: Request, session: Session, reply: Reply
+    ) -> Exchange | LocalProtocolError | UnsupportedVersion:
+        if session.peer.serving > self._limits.in_flight:
+            return LocalProtocolError(INTERNAL_ERROR, "too many requests in flight in this session", status=429)
         try:
-            response = await self._dispatcher(exchange)
+            return read(request, session, reply.stream)
+        except (LocalProtocolError, UnsupportedVersion) as error:
+            return error
+
+    def _reply(self, send: Send, accept: Accept, session: HttpSession | None = None, single: bool = False) -> Reply:
+        return Reply(send, accept, self._dispatcher.nursery, self._limits.keep_alive, session, single)
+
+    async def _respond(self, exchange: Exchange, reply: Reply, receive: Receive) -> None:
+        """Serve a request. In a session a client that leaves does not cancel it: "Disconnection SHOULD NOT be
+        interpreted as the client cancelling its request" (2025-11-25 basic/transports). Elsewhere it does: "Closing the
+        SSE response stream MUST be treated by the server as cancellation" (basic/transports/streamable-http)."""
+        session, id = exchange.session, exchange.request.id
+
+        def gone() -> None:
+            reply.leave()
+            if session is None:
+                exchange.cancel("the client has left")
+
+        if session is not None:
+            session.peer.serve(id, exchange)
+        exchange.can_stream = reply.streams
+        self._running.add(exchange)
+        watch = Watch(receive, gone, reply.begin if reply.streams else None, self._limits.keep_alive)
+        try:
+            try:
+                response = await self._dispatcher(exchange)
+            finally:
+                watch.disarm()
+                if session is not None and not exchange.cancelled:
+                    session.peer.finish(id)
+            await self._answer(exchange, response, reply)
         finally:
-            watch.disarm()
+            reply.close()
+            self._running.discard(exchange)
+            self._one_ended.set()
+
+    async def _answer(self, exchange: Exchange, response: Outcome, reply: Reply) -> None:
+        status = 200
         if exchange.cancelled:
-            return await reply.abandon()
-        status = _STATUS.get(response.error.code, 200) if isinstance(response, ErrorResponse) else 200
+            if not self.stopping:
+                return await reply.abandon()
+            response, status = _error(exchange.request.id, "the server is shutting down", INTERNAL_ERROR), 503
+        elif isinstance(response, ErrorResponse):
+            status = _STATUS.get(response.error.code, 200) if exchange.version.is_modern else 200
+        elif self.sessions is not None and isinstance(exchange.session, HttpSession):
+            if exchange.name == "initialize":
+                self.sessions.keep(exchange.session)
+                reply.headers.append((b"mcp-session-id", exchange.session.id.encode()))
+            self.sessions.touch(exchange.session)
         await reply.finish(response, status)
 
-    async def legacy(self, post: Legacy, principal: Principal | None, receive: Receive, send: Send) -> None:
-        """A message of the session-based protocol."""
-        message, sessions = post.message, self._sessions
-        if isinstance(message, Request) and message.method == "initialize" and post.session_id is None:
-            return await self._initialize(message, principal, post.accept, send)
-        if sessions is None:
-            return await self._stateless(post, principal, receive, send)
-        if post.session_id is None:
-            if isinstance(message, Malformed):
-                return await send_json(send, 400, message.reply())
-            return await _refuse(send, 400, _id(message), "Bad Request: the Mcp-Session-Id header is missing")
-        session = sessions.find(post.session_id, principal)
-        if session is None:
-            return await _refuse(send, 404, _id(message), "Session not found")
-        await self._in_session(session, post, send)
 
-    async def _initialize(self, request: Request, principal: Principal | None, accept: Accept, send: Send) -> None:
-        sessions = self._sessions
-        session = sessions.new(principal) if sessions is not None else Session(EventStream(), principal=principal)
-        if session is None:
-            return await _refuse(send, 503, request.id, "too many sessions are open on this server")
-        headers: RawHeaders = []
-
-        def began() -> None:
-            if sessions is not None:
-                sessions.keep(session)
-                headers.append((b"mcp-session-id", session.id.encode()))
-
-        session.receive(request)
-        await self._serve(session, request, _Reply(self._dispatcher, send, accept, headers), began)
-
-    async def _in_session(self, session: Session, post: Legacy, send: Send) -> None:
-        event = session.receive(post.message)
-        if event is None:
-            refused = isinstance(post.message, Malformed)
-            return await send_json(send, 400 if refused else 202, post.message.reply() if refused else None)  # type: ignore[union-attr]
-        if isinstance(event, Reply):
-            return await send_json(send, 400 if isinstance(post.message, Malformed) else 200, event.message)
-        await self._serve(session, event.request, _Reply(self._dispatcher, send, post.accept))
-
-    async def _serve(self, session: Session, request: Request, reply: _Reply, began=None) -> None:  # type: ignore[no-untyped-def]
-        """A request in a session. A client that leaves does not cancel it: disconnection is not cancellation."""
-        try:
-            if session.peer.serving > self._dispatcher.server.limits.in_flight:
-                raise LocalProtocolError(INTERNAL_ERROR, "too many requests in flight in this session")
-            exchange = read(request, session, reply.stream)
-        except (LocalProtocolError, UnsupportedVersion) as error:
-            session.peer.finish(request.id)
-            return await reply.finish(ErrorResponse(request.id, ErrorObject(error.code, str(error), error.data)))
-        exchange.can_stream = reply.accept.sse
-        session.peer.serve(request.id, exchange)
-        response = await self._dispatcher(exchange)
-        if not session.peer.finish(request.id):
-            return await reply.abandon()
-        if began is not None and not isinstance(response, ErrorResponse):
-            began()
-        await reply.finish(response)
-
-    async def _stateless(self, post: Legacy, principal: Principal | None, receive: Receive, send: Send) -> None:
-        """Legacy without sessions: every request stands alone, and there is no way to ask the client."""
-        message = post.message
-        if isinstance(message, Malformed):
-            return await send_json(send, 400, message.reply())
-        if not isinstance(message, Request):
-            return await send_json(send, 202, None)
-        session = Session(EventStream(), principal=principal)
-        session.assume(parse(post.version or "") or ASSUMED)
-        event = session.receive(message)
-        if isinstance(event, Reply):
-            return await send_json(send, 200, event.message)
-        reply = _Reply(self._dispatcher, send, post.accept)
-        try:
-            exchange = read(message, session, reply.stream)
-        except (LocalProtocolError, UnsupportedVersion) as error:
-            return await reply.finish(ErrorResponse(message.id, ErrorObject(error.code, str(error), error.data)))
-        exchange.session, exchange.can_stream = None, post.accept.sse
-        watch = Watch(receive, exchange.cancel)
-        try:
-            response = await self._dispatcher(exchange)
-        finally:
-            watch.disarm()
-        if exchange.cancelled:
-            return await reply.abandon()
-        await reply.finish(response)
+def _starts(message: Message | Malformed) -> bool:
+    return isinstance(message, Request) and message.method == "initialize"
 
 
-class _Reply:
-    """The response to one POST: a JSON object if the first message is the response, else an event stream."""
-
-    def __init__(self, dispatcher: Dispatcher, send: Send, accept: Accept, headers: RawHeaders | None = None):
-        self.accept = accept
-        self.stream = EventStream(self._begin)
-        self._dispatcher = dispatcher
-        self._send = send
-        self._headers = headers
-        self._written = asyncio.Event()
-
-    def _begin(self) -> None:
-        self._dispatcher.nursery.start(self._write)
-
-    async def _write(self) -> None:
-        try:
-            keep_alive = self._dispatcher.server.limits.keep_alive
-            await send_events(self._send, self.stream, keep_alive, self._headers)
-        finally:
-            self.stream.close()
-            self._written.set()
-
-    async def finish(self, response: Outcome, status: int = 200) -> None:
-        """Send the response, and end."""
-        if not self.stream.started and self.accept.json:
-            return await send_json(self._send, status, response, self._headers)
-        self.stream.append(response)
-        await self._end()
-
-    async def abandon(self) -> None:
-        """End without a response: the request was cancelled."""
-        if self.stream.started:
-            return await self._end()
-        await send_json(self._send, 202, None)
-
-    async def _end(self) -> None:
-        self.stream.close()
-        await self._written.wait()
-
-
-def _id(message: object) -> RequestId | None:
-    return message.id if isinstance(message, Request | Malformed) else None
-
-
-async def _refuse(send: Send, status: int, id: RequestId | None, text: str) -> None:
-    await send_json(send, status, ErrorResponse(id, ErrorObject(INVALID_REQUEST, text)))
+def _error(id: RequestId | None, text: str, code: int = INVALID_REQUEST) -> ErrorResponse:
+    return ErrorResponse(id, ErrorObject(code, text))

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from ...protocol.jsonrpc import Message, encode_anyway
-from ...protocol.sse import COMMENT, encode_event
-from ..streams import EventStream
+import anyio
 
+from ...errors import LocalProtocolError
+from ...protocol.jsonrpc import ErrorObject, ErrorResponse, Message, Request, encode_anyway
+from ...protocol.sse import COMMENT, encode_event
+from ..channel import encoded
+from .sessions import Reading
+
+logger = logging.getLogger("backchannel.http")
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 RawHeaders = list[tuple[bytes, bytes]]
@@ -17,6 +23,7 @@ _JSON = (b"content-type", b"application/json")
 _SSE: RawHeaders = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
+    # "servers SHOULD include the X-Accel-Buffering: no header" (basic/transports/streamable-http, Receiving Messages)
     (b"x-accel-buffering", b"no"),
 ]
 
@@ -27,47 +34,85 @@ async def send_json(send: Send, status: int, message: Message | None, headers: R
     fields = [(b"content-length", str(len(body)).encode()), *(headers or ())]
     if message is not None:
         fields.append(_JSON)
-    await send({"type": "http.response.start", "status": status, "headers": fields})
-    await send({"type": "http.response.body", "body": body})
+    try:
+        await send({"type": "http.response.start", "status": status, "headers": fields})
+        await send({"type": "http.response.body", "body": body})
+    except OSError:  # what a server may raise once the client has left
+        logger.debug("the client left before it was answered")
 
 
-async def send_events(send: Send, stream: EventStream, keep_alive: float, headers: RawHeaders | None = None) -> None:
-    """An event stream until `stream` ends: one event a message, a comment after `keep_alive` seconds of silence."""
-    await send({"type": "http.response.start", "status": 200, "headers": [*_SSE, *(headers or ())]})
-    await send({"type": "http.response.body", "body": b"", "more_body": True})
-    while True:
-        try:
-            async with asyncio.timeout(keep_alive):
-                message = await stream.next()
-        except TimeoutError:
-            await send({"type": "http.response.body", "body": COMMENT, "more_body": True})
-            continue
-        if message is None:
-            break
-        event = encode_event(encode_anyway(message))
-        await send({"type": "http.response.body", "body": event, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+async def send_events(send: Send, reading: Reading, keep_alive: float, headers: RawHeaders | None = None) -> int:
+    """An event stream until its end, or until another connection reads it: one event a message, a comment after
+    `keep_alive` seconds of silence. Returns how many bytes were sent."""
+    stream, size = reading.stream, 0
+    reader = stream.take(reading.after)
+    try:
+        await send({"type": "http.response.start", "status": 200, "headers": [*_SSE, *(headers or ())]})
+        # "The server SHOULD immediately send an SSE event consisting of an event ID and an empty data field"
+        # (2025-11-25 basic/transports, Sending Messages)
+        chunk = encode_event(b"", id=reading.event_id) if reading.primed else b""
+        while True:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            with anyio.move_on_after(keep_alive) as quiet:
+                message = await stream.next(reader)
+            if quiet.cancelled_caught:
+                chunk = COMMENT
+            elif message is None:
+                break
+            else:
+                chunk = _event(message, reading)
+                size += len(chunk)
+        await send({"type": "http.response.body", "body": b""})
+    except OSError:
+        logger.debug("the client left before its event stream ended")
+    finally:
+        stream.leave(reader)
+    return size
+
+
+def _event(message: Message, reading: Reading) -> bytes:
+    """One message as an event. One that JSON cannot carry is left out, and whoever asked with it is told."""
+    try:
+        return encode_event(encoded(message), id=reading.event_id)
+    except LocalProtocolError as error:
+        logger.error("a message was not sent: %s", error)
+        if isinstance(message, Request) and reading.session is not None:
+            reading.session.receive(ErrorResponse(message.id, ErrorObject(error.code, str(error))))
+        return b""
 
 
 class Watch:
-    """Calls `gone` if the client leaves before `disarm`.
+    """Calls `gone` if the client leaves before `disarm`, and `quiet` once that many seconds have passed.
 
     It begins with the next turn of the event loop, so that a handler which never yields does not pay for it.
     """
 
-    def __init__(self, receive: Receive, gone: Callable[[], None]):
+    def __init__(
+        self,
+        receive: Receive,
+        gone: Callable[[], None],
+        quiet: Callable[[], None] | None = None,
+        seconds: float = 0.0,
+    ):
         self._receive = receive
         self._gone = gone
+        self._quiet = quiet
+        self._seconds = seconds
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
-        self._handle = self._loop.call_soon(self._begin)
+        self._handle: asyncio.Handle = self._loop.call_soon(self._begin)
 
     def _begin(self) -> None:
         self._task = self._loop.create_task(self._wait())
+        if self._quiet is not None:
+            self._handle = self._loop.call_later(self._seconds, self._quiet)
 
     async def _wait(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        try:
+            while (await self._receive())["type"] != "http.disconnect":
+                pass
+        except OSError:  # what a server may raise once the client has left
+            logger.debug("the client left")
         self._gone()
 
     def disarm(self) -> None:

@@ -4,7 +4,7 @@ Security & Endpoint)."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
 from ...errors import INVALID_REQUEST
@@ -13,53 +13,63 @@ from ...protocol.jsonrpc import ErrorObject, ErrorResponse
 
 logger = logging.getLogger("backchannel.http")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_Host = tuple[str, str]  # name and port; either may be "*"
 
 
 class Guard:
     """Checks the Host and Origin headers.
 
-    hosts: names that may stand in Host, without a port, `*.example.com` for all below, "*" for any; default loopback.
-    origins: origins such as "https://app.example.com" that browsers may come from; default: those on the same hosts.
+    hosts: names that may stand in Host, with a port or for any, `*.example.com` for all below, "*" for any; default
+    loopback.  origins: origins such as "https://app.example.com" that browsers may come from, "*" for any; default
+    those on the same hosts, or on loopback where any host is served, for a rebound name would be one of "any".
     """
 
     def __init__(self, hosts: Sequence[str] | None = None, origins: Sequence[str] | None = None):
-        self._hosts = tuple(host.lower() for host in (hosts if hosts is not None else LOOPBACK))
+        self._hosts = [_split(host) for host in (hosts if hosts is not None else LOOPBACK)]
+        named = [host for host in self._hosts if host[0] != "*"]
+        self._origin_hosts = named or [_split(host) for host in LOOPBACK]
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins) if origins is not None else None
 
     def check(self, headers: Headers) -> Refusal | None:
         """The refusal of a request that may not come in: 421 for a wrong Host, 403 for a wrong Origin; else None."""
         host = headers.get("host")
-        if host is not None and not self._allows(_name(host)):
+        if host is not None and not _among(self._hosts, host):
             logger.warning("Host %r was refused: allow it with http_app(..., allowed_hosts=[...])", host[:200])
             return _refuse(421, "Misdirected Request: this Host is not allowed here")
         origin = headers.get("origin")
-        if origin is not None and not self._allows_origin(origin.lower()):
+        if origin is not None and not self._allows(origin.lower()):
             logger.warning("Origin %r was refused: allow it with http_app(..., allowed_origins=[...])", origin[:200])
             return _refuse(403, "Forbidden: this Origin is not allowed here")
         return None
 
-    def _allows(self, name: str) -> bool:
-        return any(
-            pattern in ("*", name) or (pattern.startswith("*.") and name.endswith(pattern[1:]))
-            for pattern in self._hosts
-        )
-
-    def _allows_origin(self, origin: str) -> bool:
+    def _allows(self, origin: str) -> bool:
         if self._origins is not None:
             return "*" in self._origins or origin in self._origins
         try:
             parts = urlsplit(origin)
         except ValueError:
             return False
-        return parts.scheme in ("http", "https") and self._allows(_name(parts.netloc))
+        return parts.scheme in ("http", "https") and _among(self._origin_hosts, parts.netloc)
 
 
-def _name(host: str) -> str:
-    """A host without its port, in lower case."""
+def _among(patterns: Iterable[_Host], host: str) -> bool:
+    name, port = _split(host)
+    return any(
+        (known in ("*", name) or (known.startswith("*.") and name.endswith(known[1:]))) and at in ("*", port)
+        for known, at in patterns
+    )
+
+
+def _split(host: str) -> _Host:
+    """Name and port, in lower case; "*" without a port. An IPv6 address has its brackets."""
     host = host.lower()
     if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0]
+        name, _, port = host.partition("]")
+        return f"{name}]", port.removeprefix(":") or "*"
+    if host.count(":") > 1:
+        return f"[{host}]", "*"
+    name, _, port = host.partition(":")
+    return name, port or "*"
 
 
 def _refuse(status: int, text: str) -> Refusal:

@@ -1,0 +1,70 @@
+"""`key=value` and `key:=json` on a command line, as the arguments of a tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..errors import ConfigurationError
+
+_DEPTH = 8
+
+
+def parse(given: Iterable[str], schema: dict[str, Any]) -> dict[str, Any]:
+    """The arguments: for `key=value` as the tool's input schema has them, a string where it allows one and JSON
+    elsewhere; for `key:=json` as JSON.
+
+    Raises: ConfigurationError for what is neither, or no JSON.
+    """
+    return dict(_pair(one, schema) for one in given)
+
+
+def _pair(given: str, schema: dict[str, Any]) -> tuple[str, Any]:
+    key, equals, text = given.partition("=")
+    if not equals or key in ("", ":"):
+        raise ConfigurationError(f"{given!r} is no argument: give key=value, or key:=json")
+    if key.endswith(":"):
+        return key[:-1], _json(key[:-1], text)
+    member = (schema.get("properties") or {}).get(key)
+    if member is None:
+        return key, _json_or_text(text)
+    branches = list(_branches(member, schema, _DEPTH))
+    if any(_takes_text(branch, text) for branch in branches):
+        return key, text
+    return key, _json(key, text) if all("type" in branch for branch in branches) else _json_or_text(text)
+
+
+def _branches(member: Any, schema: dict[str, Any], depth: int) -> Iterator[dict[str, Any]]:
+    """What a property may be: the schemas that `$ref`, `anyOf`, `oneOf` and `allOf` lead to."""
+    if not isinstance(member, dict) or not depth:
+        return
+    reference = str(member.get("$ref", ""))
+    if reference.startswith("#/$defs/"):
+        target = (schema.get("$defs") or {}).get(reference.removeprefix("#/$defs/"))
+        yield from _branches(target, schema, depth - 1)
+        return
+    inner = [one for word in ("anyOf", "oneOf", "allOf") for one in member.get(word) or ()]
+    if not inner or "type" in member:
+        yield member
+    for one in inner:
+        yield from _branches(one, schema, depth - 1)
+
+
+def _takes_text(branch: dict[str, Any], text: str) -> bool:
+    types = branch.get("type")
+    return types == "string" or (isinstance(types, list) and "string" in types) or text in (branch.get("enum") or ())
+
+
+def _json(key: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ConfigurationError(f"the argument {key!r} takes JSON, and {text!r} is none: {error}") from None
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

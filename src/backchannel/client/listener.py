@@ -1,0 +1,70 @@
+"""A callback of the host's, for progress or log messages: called with one value after the other, in order."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ..nursery import Nursery
+from ..waiter import Waiter
+
+logger = logging.getLogger("backchannel.client")
+
+
+class Listener:
+    """Calls a plain function at once. What a coroutine function begins goes on in a task, so that it does not hold up
+    what comes in; the next value waits for its end. A callback that fails is logged."""
+
+    def __init__(self, callback: Callable[[Any], Any], nursery: Nursery):
+        self._callback = callback
+        self._nursery = nursery
+        self._values: deque[Any] = deque()
+        self._busy: Waiter | None = None
+
+    def __call__(self, value: Any) -> None:
+        """Take the next value."""
+        if self._busy is not None:
+            self._values.append(value)
+            return
+        rest = self._call(value)
+        if rest is not None:
+            self._busy = Waiter()
+            self._nursery.start(self._finish, rest, self._busy)
+
+    async def drained(self) -> None:
+        """Wait until the callback has had every value."""
+        if self._busy is not None:
+            await self._busy.wait()
+
+    def stop(self) -> None:
+        """Forget the values that the callback has not had."""
+        self._values.clear()
+
+    def _call(self, value: Any) -> Awaitable[Any] | None:
+        try:
+            result = self._callback(value)
+        except Exception:
+            logger.exception("a callback failed: %r", self._callback)
+            return None
+        return result if inspect.isawaitable(result) else None
+
+    def _next(self) -> Awaitable[Any] | None:
+        while self._values:
+            if (rest := self._call(self._values.popleft())) is not None:
+                return rest
+        return None
+
+    async def _finish(self, rest: Awaitable[Any] | None, busy: Waiter) -> None:
+        try:
+            while rest is not None:
+                try:
+                    await rest
+                except Exception:
+                    logger.exception("a callback failed: %r", self._callback)
+                rest = self._next()
+        finally:
+            self._busy = None
+            busy.resolve(None)

@@ -1,0 +1,109 @@
+"""The response to one POST: a JSON object if the first message is the response, else an event stream.
+
+How it works: what a call sends goes into its stream. The first message, or a long silence, starts a writer, which is
+the reader of that stream; a response that comes before that is sent as JSON, and no writer ever runs. In a session the
+stream is a log that a client which lost its connection goes on reading by GET, so the call does not mind; elsewhere
+the stream ends with its connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import anyio
+
+from ...nursery import Nursery
+from ...protocol.http import Accept
+from ...protocol.jsonrpc import Outcome
+from ..streams import LIMIT, EventStream
+from .responses import RawHeaders, Send, send_events, send_json
+from .sessions import KEEP, HttpSession, Reading
+
+logger = logging.getLogger("backchannel.http")
+_KEPT = 65536  # bytes of a stream that was sent whole, over which it is not kept
+
+
+class Reply:
+    """Answers one request.
+
+    accept: what the client can read.  nursery: runs the writer.  keep_alive: seconds.  session: where the stream can be
+    resumed.  single: nothing may come before the response.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        accept: Accept,
+        nursery: Nursery,
+        keep_alive: float,
+        session: HttpSession | None = None,
+        single: bool = False,
+    ):
+        self.streams = accept.sse and not single
+        self.headers: RawHeaders = []
+        self.stream = EventStream(self.begin, LIMIT if self.streams else 0, KEEP if session is not None else 0)
+        self._send = send
+        self._accept = accept
+        self._nursery = nursery
+        self._keep_alive = keep_alive
+        self._session = session
+        self._left = False
+        self._scope: anyio.CancelScope | None = None
+        self._written: asyncio.Event | None = None
+
+    def begin(self) -> None:
+        """Begin the event stream, where the client can read one and is still there."""
+        if self._written is None and self._accept.sse and not self._left and not self._nursery.closed:
+            self._written, self._scope = asyncio.Event(), anyio.CancelScope()
+            self._nursery.start(self._write, self._written, self._scope)
+
+    async def _write(self, written: asyncio.Event, scope: anyio.CancelScope) -> None:
+        session, stream = self._session, self.stream
+        reading = session.add(stream) if session is not None else Reading(stream)
+        try:
+            with scope:
+                size = await send_events(self._send, reading, self._keep_alive, self.headers)
+                if session is not None and stream.closed and size > _KEPT:
+                    session.forget(reading)
+        finally:
+            if session is None:
+                stream.close()
+            written.set()
+
+    async def finish(self, response: Outcome, status: int = 200) -> None:
+        """Send the response, and end."""
+        if not self._accept.json and status == 200:
+            self.begin()
+        if self._written is not None:
+            self.stream.append(response)
+        elif not self._left:
+            await send_json(self._send, status, response, self.headers)
+        await self._end()
+
+    async def abandon(self) -> None:
+        """End without a response: the request was cancelled."""
+        self.begin()  # an empty event stream, as there has to be one or a JSON object (2025-11-25 basic/transports)
+        if self._written is None and not self._left:
+            await send_json(self._send, 202, None)
+        await self._end()
+
+    async def _end(self) -> None:
+        self.stream.close()
+        if self.stream.dropped:
+            logger.info("%d messages of a call were dropped, as the client could not read them", self.stream.dropped)
+        if self._written is not None:
+            await self._written.wait()
+
+    def leave(self) -> None:
+        """The client has left. Only the stream of a session goes on, if the client knows of it."""
+        self._left = True
+        if self._scope is not None:
+            self._scope.cancel()
+        if self._session is None or self._written is None:
+            self.stream.close()
+
+    def close(self) -> None:
+        """The request has ended, in whatever way."""
+        self.leave()
+        self.stream.close()
