@@ -47,8 +47,8 @@ class MemoryTransport:
         self._server = server
         self._nursery = Nursery()
         self._outgoing: MemoryObjectSendStream[Message | Malformed] | None = None
-        self._serving = anyio.CancelScope()
-        self._ended = anyio.Event()
+        self._serving: anyio.CancelScope | None = None
+        self._ended = Waiter()
 
     async def open(self, receive: Receive, lost: Lost) -> None:
         """Start the server. Raises: ConnectionFailed if its lifespan fails."""
@@ -70,7 +70,7 @@ class MemoryTransport:
         try:
             async with start(self._server) as dispatcher:
                 opened.resolve(None)
-                with self._serving:
+                with anyio.CancelScope() as self._serving:
                     await server.serve(dispatcher, channel)
         except Exception as error:
             if opened.done:
@@ -83,7 +83,7 @@ class MemoryTransport:
             opened.fail(ConnectionFailed(why))
             incoming.close()
             lost(ConnectionLost(why))
-            self._ended.set()
+            self._ended.resolve(None)
 
     async def send(self, message: Message) -> None:
         """Raises: ConnectionLost, LocalProtocolError."""
@@ -104,6 +104,7 @@ class MemoryTransport:
         """Cancel what the server is doing, and let its lifespan end."""
         if self._outgoing is not None:
             self._outgoing.close()
+        if self._serving is not None:
             self._serving.cancel()
             with anyio.move_on_after(_GRACE, shield=True):
                 await self._ended.wait()

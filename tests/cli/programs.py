@@ -71,8 +71,8 @@ class Typist:
             start_new_session=True,
         )
         os.close(far)
-        self._seen = b""
-        self.shown = ""
+        self._read_so_far = b""
+        self._found = 0
 
     def __enter__(self) -> "Typist":
         return self
@@ -87,10 +87,9 @@ class Typist:
     def sees(self, text: str) -> None:
         """Wait until the terminal shows a text, after what was waited for before."""
         deadline = time.monotonic() + PATIENCE
-        while text not in self._text():
-            assert self._read(deadline), f"{text!r} did not come; there was:\n{self._text()}"
-        self.shown += self._text()
-        self._seen = b""
+        while (place := self.shown.find(text, self._found)) < 0:
+            assert self._read(deadline), f"{text!r} did not come; there was:\n{self.shown[self._found :]}"
+        self._found = place + len(text)
 
     def types(self, text: str) -> None:
         """Type a line, or with a control character at its end just that."""
@@ -101,11 +100,12 @@ class Typist:
         deadline = time.monotonic() + PATIENCE
         while self._read(deadline):
             pass
-        self.shown += self._text()
         return self._process.wait(PATIENCE)
 
-    def _text(self) -> str:
-        return _ESCAPES.sub(b"", self._seen).replace(b"\r\n", b"\n").decode("utf-8", "replace")
+    @property
+    def shown(self) -> str:
+        """All that the terminal has shown so far, without escape sequences."""
+        return _ESCAPES.sub(b"", self._read_so_far).replace(b"\r\n", b"\n").decode("utf-8", "replace")
 
     def _read(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._terminal], [], [], max(0.0, deadline - time.monotonic()))
@@ -113,5 +113,5 @@ class Typist:
             data = os.read(self._terminal, 65536) if ready else b""
         except OSError:  # nobody is at the other end any more
             data = b""
-        self._seen += data
+        self._read_so_far += data
         return data != b""

@@ -17,8 +17,14 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 # Every command in the README -> what runs it: a file, or a test in a file.
 COMMANDS = {
-    "make demo": "tests/cli/test_demo.py",
+    "make demo": "tests/cli/test_demo.py::test_make_demo_runs_the_demo",
     "make test": ".ci/run",
+    "backchannel run shop.py": "tests/cli/test_readme.py::test_run",
+    "backchannel run shop.py --http 127.0.0.1:8000": "tests/cli/test_readme.py::test_run_http_and_call",
+    "backchannel call http://127.0.0.1:8000/mcp coffee name=Ada": "tests/cli/test_readme.py::test_run_http_and_call",
+    "backchannel call shop.py coffee name=Ada --version legacy": "tests/cli/test_readme.py::test_call",
+    'backchannel call "python shop.py" coffee name=Ada --json': "tests/cli/test_readme.py::test_call",
+    "backchannel demo --interactive --wire modern-http": "tests/cli/test_demo.py::test_a_person_at_the_keyboard",
 }
 
 

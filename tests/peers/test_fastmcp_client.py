@@ -20,7 +20,8 @@ WIRES = [
     for transport in ("stdio", "http")
     for version in (LEGACY, MODERN)
 ]
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize(("transport", "version"), WIRES)]
+pytestmark = pytest.mark.anyio
+everywhere = pytest.mark.parametrize(("transport", "version"), WIRES)
 
 
 def connect(server: ServerFile, transport: str, version: str, **options: Any) -> Client[Any]:
@@ -33,6 +34,7 @@ def connect(server: ServerFile, transport: str, version: str, **options: Any) ->
     return Client(target, mode="legacy" if version == LEGACY else version, **options)
 
 
+@everywhere
 async def test_lists_calls_and_errors(ours: ServerFile, transport: str, version: str) -> None:
     with anyio.fail_after(20):
         async with connect(ours, transport, version) as client:
@@ -49,6 +51,7 @@ async def test_lists_calls_and_errors(ours: ServerFile, transport: str, version:
                 await client.call_tool("no_such_tool")
 
 
+@everywhere
 async def test_one_handler_asks_in_the_middle(ours: ServerFile, transport: str, version: str) -> None:
     city = f"Fast-{transport}-{version}"
     asked: list[str] = []
@@ -82,6 +85,7 @@ async def test_one_handler_asks_in_the_middle(ours: ServerFile, transport: str, 
     assert ours.recorded(f"charge {city}") == 1
 
 
+@pytest.mark.parametrize(("transport", "version"), WIRES[2:])
 @pytest.mark.parametrize(("action", "outcome"), [("decline", "Declined"), ("cancel", "Cancelled")])
 async def test_a_person_may_refuse(ours: ServerFile, transport: str, version: str, action: Any, outcome: str) -> None:
     async def elicit(message: str, kind: Any, params: Any, context: Any) -> Any:

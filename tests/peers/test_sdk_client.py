@@ -244,18 +244,20 @@ async def test_a_client_that_cannot_be_asked(ours: ServerFile, transport: str, v
 @over_http
 @pytest.mark.rule("R22")
 async def test_a_host_that_answers_with_an_error(ours: ServerFile, transport: str, version: str) -> None:
-    """The caller sees the same on both wires; on the legacy one the handler gets it first."""
+    """On the legacy wire it is the handler's to deal with; on the modern one the client's call has failed."""
     error = t.ErrorData(code=-32603, message="the window is gone")
     host = Host({"Who are you?": error, "Careful?": error})
     with anyio.fail_after(20):
         async with connect(ours, transport, version, host) as client:
-            with pytest.raises(MCPError, match="the window is gone"):
-                await client.call_tool("register")
             if version == LEGACY:
                 assert text(await client.call_tool("careful")) == "-32603 the window is gone"
-            else:
+                uncaught = await client.call_tool("register")
+                assert uncaught.is_error
+                assert "the window is gone" in text(uncaught)
+                return
+            for tool in ("careful", "register"):
                 with pytest.raises(MCPError, match="the window is gone"):
-                    await client.call_tool("careful")
+                    await client.call_tool(tool)
 
 
 @over_http

@@ -4,9 +4,8 @@ import json
 from time import process_time
 from typing import Any
 
-import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backchannel.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
@@ -235,17 +234,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return data
 
 
-@given(st.binary() | mutated() | st.lists(st.sampled_from(FRAGMENTS), max_size=30).map(b"".join))
-@example(b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}')
-@example(b'{"jsonrpc":"2.0","id":"\\ud800","method":"m"}')
-@example(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"\xff"}}')
-@example(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":' + b"[" * 100_000)
-@example(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}")
-@example(b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","data":' + b"[" * 100_000 + b"]" * 100_000 + b"}}")
-@example(b'{"jsonrpc":"2.0","id":' + b"9" * 5000 + b',"method":"m"}')
-@example(b'{"jsonrpc":"2.0","id":1,"error":{"code":' + b"9" * 5000 + b',"message":""}}')
-@example(b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","data":1e999}}')
-def test_no_bytes_raise(data: bytes) -> None:
+def check(data: bytes) -> None:
     found = decode(data)
     assert isinstance(found, MESSAGES | Malformed)
     if isinstance(found, Malformed):
@@ -255,15 +244,35 @@ def test_no_bytes_raise(data: bytes) -> None:
         encode(found)
 
 
-@pytest.mark.parametrize("depth", [500, 100_000])
-def test_deep_nesting_is_a_parse_error_with_the_id(depth: int) -> None:
-    deep = b"[" * depth + b"]" * depth
-    found = decode(b'{"jsonrpc":"2.0","id":1,"result":{"a":' + deep + b"}}")
-    if isinstance(found, Response):
-        with pytest.raises(RecursionError):
-            msgspec.json.decode(found.result)
-    else:
-        assert found == Malformed(PARSE_ERROR, "Parse error: nested too deeply", 1, is_response=True)
+@given(st.binary() | mutated() | st.lists(st.sampled_from(FRAGMENTS), max_size=30).map(b"".join))
+def test_no_bytes_raise(data: bytes) -> None:
+    check(data)
+
+
+DEEP = b"[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}',
+        b'{"jsonrpc":"2.0","id":"\\ud800","method":"m"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"\xff"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":' + DEEP,
+        b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","data":' + DEEP + DEEP.replace(b"[", b"]") + b"}}",
+        b'{"jsonrpc":"2.0","id":' + b"9" * 5000 + b',"method":"m"}',
+        b'{"jsonrpc":"2.0","id":1,"error":{"code":' + b"9" * 5000 + b',"message":""}}',
+        b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","data":1e999}}',
+    ],
+    ids=range(8),
+)
+def test_no_nasty_bytes_raise(wire: bytes) -> None:
+    check(wire)
+
+
+def test_deep_nesting_is_a_parse_error_with_the_id() -> None:
+    found = decode(b'{"jsonrpc":"2.0","id":1,"result":{"a":' + DEEP + DEEP.replace(b"[", b"]") + b"}}")
+    assert found == Malformed(PARSE_ERROR, "Parse error: nested too deeply", 1, is_response=True)
 
 
 # R170: the id is looked for in what cannot be decoded.
@@ -277,7 +286,7 @@ def test_deep_nesting_is_a_parse_error_with_the_id(depth: int) -> None:
         b'{"jsonrpc":"2.0","id":7,"result":{"text":"\xff"}}',
         b'{"jsonrpc":"2.0","result":{"text":"\\ud83d","id":3},"id":7}',
         b'{"jsonrpc":"2.0","result":{"id":3,"a":[{"id":4}]},"id": 7 ,"x":}',
-        b'{"jsonrpc":"2.0","id":7,"result":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+        b'{"jsonrpc":"2.0","id":7,"result":{"a":' + DEEP + b"]" * 100_000 + b"}}",
         b'{"jsonrpc":"2.0","id":7,"error":"no object"}',
         b'{"jsonrpc":"2.0","id":7,"error":{"code":"text","message":"m"}}',
         b'{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":"m"}}',
@@ -286,6 +295,7 @@ def test_deep_nesting_is_a_parse_error_with_the_id(depth: int) -> None:
         b'{"jsonrpc":"2.0","id":7,"result":{"}{\\"}":"}{\\"}","id":8}',
         b'{"id" \n:\t7,"result":',
     ],
+    ids=range(12),
 )
 def test_an_unreadable_response_still_names_its_request(wire: bytes) -> None:
     found = decode(wire)
@@ -349,6 +359,7 @@ def test_the_error_for_an_unreadable_response_names_no_request_of_the_other_side
         b'{"id":"' + b"a" * 600_000,
         b'"\\' * 300_000,
     ],
+    ids=range(7),
 )
 def test_a_scan_takes_time_linear_in_the_bytes(wire: bytes) -> None:
     before = process_time()

@@ -124,7 +124,7 @@ def test_what_json_cannot_carry_fails_alone(script: Callable[..., Path], backend
     @server.middleware
     async def spoil(ctx, call_next):
         result = await call_next(ctx)
-        return {"tools": object()} if ctx.method == "tools/list" else result
+        return {"tools": [], "bad": object()} if ctx.method == "tools/list" else result
 
     @server.tool
     async def log(ctx: Context) -> str:
@@ -137,10 +137,12 @@ def test_what_json_cannot_carry_fails_alone(script: Callable[..., Path], backend
     """
     with Child(script(body, run=RUNNERS[backend])) as child:
         child.ready(**FORM)
-        child.send(line(1, "tools/list"), line(2, "logging/setLevel", {"level": "debug"}), call(3, "log"))
-        child.send(call(4, "ask_badly"), call(5, "echo", text="still here"))
-        answers = {message["id"]: message for message in (child.receive() for _ in range(5)) if message}
-        assert (code(answers[1]), code(answers[4])) == (-32603, -32603)
+        child.send(line(1, "logging/setLevel", {"level": "debug"}))
+        child.response(1)
+        child.send(line(2, "tools/list"), call(3, "log"), call(4, "ask_badly"), call(5, "echo", text="still here"))
+        answers = {message["id"]: message for message in (child.receive() for _ in range(4)) if message}
+        assert code(answers[2]) == -32603
+        assert "cannot be written" in json.dumps(answers[4])
         assert (text(answers[3]), text(answers[5])) == ("logged", "still here")
         errors = child.end()
     assert "notifications/message cannot be written" in errors and "elicitation/create cannot be written" in errors
@@ -219,7 +221,7 @@ def test_a_question_is_answered_while_the_call_runs(script: Callable[..., Path],
         assert len(child.heard) == 5
 
 
-@pytest.mark.rule("R103")
+@pytest.mark.rule("R100")
 def test_on_the_stateless_protocol_a_question_is_a_result(script: Callable[..., Path]) -> None:
     with Child(script()) as child:
         child.send(call(1, "ask", modern=True))

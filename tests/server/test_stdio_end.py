@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from backchannel.server import channel, process
+from backchannel.server.limits import Limits
 from tests.server.raw_child import BOUND, Child, call, encode, initialize, line, text
 from tests.server.raw_child import write_server as write
 
 FORM = {"elicitation": {"form": {}}}
-BOUND_OF_THE_END = channel.GRACE + 1
+BOUND_OF_THE_END = Limits().grace + 1
 FORCED = "a handler did not stop in time"
 
 
@@ -224,5 +224,16 @@ def test_a_lifespan_that_fails_is_reported_and_its_jobs_end_before_it(script: Ca
     assert errors.count("ValueError: the lifespan failed") == 1
 
 
-def test_the_end_is_bounded_by_what_the_channel_gives() -> None:
-    assert channel.GRACE < process.HANDLERS < BOUND_OF_THE_END
+def test_nothing_watches_over_what_comes_after_run(script: Callable[..., Path]) -> None:
+    """The client reads no more, which ends the server; the hang-up of stdin later is no news."""
+    after = "\nrun_stdio(server)\nos.write(2, b'after')\ntime.sleep(2)\nsys.exit(5)\n"
+    with subprocess.Popen(
+        [sys.executable, script(run=after)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as server:
+        assert server.stdin is not None and server.stdout is not None and server.stderr is not None
+        server.stdout.close()
+        server.stdin.write(encode(line(1, "ping")))
+        server.stdin.flush()
+        assert server.stderr.read(5) == b"after"
+        server.stdin.close()
+        assert server.wait(BOUND) == 5

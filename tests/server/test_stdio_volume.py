@@ -103,7 +103,7 @@ def test_a_message_over_the_limit_is_refused_by_its_id(script: Callable[..., Pat
         question = child.until("elicitation/create")
         child.send({"jsonrpc": "2.0", "id": question["id"], "result": {**YES, "_meta": {"x": "x" * 1_000_000}}})
         # The handler does not wait for ever for an answer that was too big.
-        assert "answer cannot be read" in child.response(2)["error"]["message"]
+        assert "answer cannot be read" in json.dumps(child.response(2))
 
 
 @pytest.mark.case("H08")

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 
 from .. import Server, http_app
-from ..errors import ConfigurationError
-from ..server.http.listen import bind, parse
+from ..server.http.listen import is_loopback, listen, parse
 
 ANNOUNCED = "is served at "
 """What stands before the address."""
 
 
 def serve_http(server: Server, address: str) -> None:
-    """Serve until SIGINT or SIGTERM. The address goes to stderr once it can be connected to; port 0 takes a free one.
+    """Serve until SIGINT or SIGTERM. The URL goes to stderr once it can be connected to; port 0 takes a free one.
 
-    Raises: ConfigurationError if the address cannot be used.
+    Raises: ConfigurationError if the address cannot be used; SystemExit after a signal.
     """
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise ConfigurationError("serving HTTP needs the extra: pip install 'backchannel[http]'") from error
-    app = http_app(server)
 
-    class Uvicorn(uvicorn.Server):
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            """End the streams first: uvicorn waits for open responses before it ends the lifespan."""
-            await app.close()
-            await super().shutdown(sockets)
-
-    with bind(*parse(address)) as listener:
-        host, port = listener.getsockname()[:2]
+    def announce(host: str, port: int) -> None:
         name = f"[{host}]" if ":" in host else host
         print(f"{server.name} {ANNOUNCED}http://{name}:{port}/mcp", file=sys.stderr, flush=True)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
-        Uvicorn(config).run(sockets=[listener])
+
+    hosts = None if is_loopback(parse(address)[0]) else ["*"]
+    listen(http_app(server, allowed_hosts=hosts), address, announce=announce)

@@ -22,6 +22,7 @@ from ..errors import (
     RemoteProtocolError,
 )
 from ..protocol.forms import check_content, with_defaults
+from ..protocol.jsonrpc import encode
 from ..protocol.types.elicitation import ElicitParams, ElicitResult
 from ..protocol.types.roots import ListRootsResult, Root
 from ..protocol.types.sampling import CreateMessageParams, CreateMessageResult, answer
@@ -42,7 +43,7 @@ Middleware = Callable[[str, Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 MAX_PARALLEL = 8
 """How many questions are answered at once."""
 answering: ContextVar[bool] = ContextVar("answering", default=False)
-"""Whether a handler that answers a question is running here. What it calls may ask in turn, and must not wait for it."""
+"""Whether a handler that answers a question runs here. What it calls may ask in turn, which must not wait for it."""
 
 
 class Answers:
@@ -131,7 +132,7 @@ class Answers:
         if result.action != "accept":
             return result
         schema = question.requested_schema or {}
-        content = with_defaults(schema, result.content or {})
+        content = with_defaults(schema, _as_json(result.content or {}))
         problems = check_content(schema, content)
         if problems:
             raise LocalProtocolError(INVALID_PARAMS, f"the answer breaks the schema: {'; '.join(problems)}")
@@ -225,10 +226,7 @@ def _elicit_result(value: Any) -> ElicitResult:
     if isinstance(value, ElicitResult):
         return value
     if isinstance(value, Mapping):
-        try:
-            return ElicitResult("accept", msgspec.to_builtins(dict(value), str_keys=True))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise LocalProtocolError(INTERNAL_ERROR, f"the answer has no form in JSON: {error}") from error
+        return ElicitResult("accept", dict(value))
     if value is None:
         return ElicitResult("cancel")
     if isinstance(value, bool):
@@ -236,6 +234,14 @@ def _elicit_result(value: Any) -> ElicitResult:
     if value in ("accept", "decline", "cancel"):
         return ElicitResult(value)
     raise _unusable(value, "elicit handler", "a dict, True, False, None, an action or an ElicitResult")
+
+
+def _as_json(content: dict[str, Any]) -> dict[str, Any]:
+    """The content as the server will see it: dates as text, tuples as lists. Raises: LocalProtocolError."""
+    try:
+        return msgspec.json.decode(encode(content), type=dict[str, Any])
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise LocalProtocolError(INTERNAL_ERROR, f"the answer has no form in JSON: {error}") from error
 
 
 def as_roots(places: Any) -> list[Root]:

@@ -156,7 +156,7 @@ class Connection:
         """
         listener = Listener(progress, self.nursery) if progress is not None else None
         waiting = _Waiting(call, listener)
-        id = self._peer.open(waiting)
+        id = self._peer.open(waiting, method)
         call.restart()
         try:
             await self.transport.send(
@@ -288,7 +288,7 @@ class Connection:
         finally:
             for call in held:
                 call.resume()
-        if reply is not None and self._peer.finish(id):
+        if reply is not None and self._peer.finish(id, scope):
             await self._deliver(reply)
 
     async def _answer(self, id: RequestId, question: Question) -> Message:

@@ -40,14 +40,13 @@ class Channel(Protocol):
         reads any more."""
 
 
-GRACE = 1.0
-"""Seconds for handlers to end, once the other end has closed. Those that still run then are cancelled."""
-_LAST_WORDS = 0.25  # seconds for what they said to be written
+_LAST_WORDS = 0.25  # seconds for what is left to be written, once the handlers have ended
 _PAUSE = 5000  # messages that the other end has not read, at which no more of its messages are read
 
 
 async def serve(dispatcher: Dispatcher, channel: Channel, principal: Principal | None = None) -> None:
-    """Serve a channel until its other end closes, and then at most little more than `GRACE` seconds."""
+    """Serve a channel until its other end closes. Handlers that run then get `Limits.grace` seconds to end; after that
+    they are cancelled."""
     session = Session(EventStream(), principal=principal)
     async with anyio.create_task_group() as group:
         group.start_soon(_write, session, channel, group.cancel_scope)
@@ -55,7 +54,7 @@ async def serve(dispatcher: Dispatcher, channel: Channel, principal: Principal |
             async with anyio.create_task_group() as handlers:
                 await _read(dispatcher, session, channel, handlers)
                 session.hang_up()
-                handlers.cancel_scope.deadline = anyio.current_time() + GRACE
+                handlers.cancel_scope.deadline = anyio.current_time() + dispatcher.server.limits.grace
         finally:
             session.close()
         group.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS
@@ -128,7 +127,7 @@ async def _take(
 async def _serve(dispatcher: Dispatcher, session: Session, exchange: Exchange) -> None:
     serving.set(exchange)
     response = await dispatcher(exchange)
-    if not exchange.cancelled and session.peer.finish(exchange.request.id):
+    if session.peer.finish(exchange.request.id, exchange):
         session.stream.append(response)
 
 

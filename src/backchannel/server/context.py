@@ -13,8 +13,8 @@ import anyio
 import anyio.from_thread
 
 from ..errors import CallFinished, CannotAskHere, MissingCapability, NoBackChannel
-from ..protocol.journal import STEP, Entry
 from ..protocol.capabilities import elicitation_modes, require_roots, require_sampling
+from ..protocol.journal import STEP, Entry
 from ..protocol.types.requests import LEVELS, LogParams, ProgressParams
 from ..protocol.types.sampling import CreateMessageResult, SamplingMessage
 from ..protocol.versions import Version
@@ -314,7 +314,9 @@ class Context:
 
 def _send(method: str, exchange: Exchange, params: Any) -> None:
     if not exchange.notify(method, params):
-        logger.debug("%s of %s was dropped: its stream is closed, full, or takes the response alone", method, exchange.name)
+        logger.debug(
+            "%s of %s was dropped: its stream is closed, full, or takes the response alone", method, exchange.name
+        )
 
 
 async def _yes() -> bool:

@@ -27,7 +27,7 @@ from ..errors import (
     StateRejected,
     ToolError,
 )
-from ..nursery import Nursery
+from ..nursery import Nursery, current_task
 from ..protocol.journal import Journal
 from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Outcome, Response
 from ..protocol.types.base import Wire
@@ -35,10 +35,12 @@ from ..protocol.types.bringup import DiscoverResult, InitializeParams, Initializ
 from ..protocol.types.mrtr import InputRequiredResult
 from ..protocol.types.requests import LEVELS, SetLevelParams
 from ..protocol.versions import SUPPORTED, finish
+from .advice import advise
 from .context import Context
+from .direct import DirectInputs
 from .exchange import Exchange
 from .failures import describe
-from .inputs import DirectInputs, Inputs
+from .inputs import Inputs
 from .journaled import JournaledInputs
 from .question import Suspend
 from .results import to_result
@@ -80,27 +82,22 @@ class Dispatcher:
         }
 
     async def __call__(self, exchange: Exchange) -> Outcome:
-        """Serve one request. Never raises, but for cancellation."""
+        """Serve one request. Never raises, but for cancellation and the end of the program."""
         try:
             result = await self._through(Context(exchange, self.lifespan))
-            return Response(exchange.request.id, self._finish(exchange, result))
-        except Exception as error:
+            return Response(exchange.request.id, self._finish(exchange, _kept(exchange, result)))
+        except BaseException as error:
+            if _is_final(error):
+                raise
             answer = describe(error, exchange, self.server.debug)
         finally:
             exchange.finished = True
-            if exchange.inputs is not None:
-                exchange.inputs.close()
         if isinstance(answer, ErrorObject):
             return ErrorResponse(exchange.request.id, answer)
         return Response(exchange.request.id, self._finish(exchange, answer))
 
     def _finish(self, exchange: Exchange, result: Any) -> dict[str, Any]:
-        """The result as it goes on the wire. The state of the inputs has the last word: middleware cannot replace
-        questions."""
-        inputs = exchange.inputs
-        if inputs is not None and inputs.suspended and not isinstance(result, InputRequiredResult):
-            logger.warning("middleware replaced the questions of %s; they were sent as they were", exchange.target)
-            result = self._question(exchange, inputs)
+        """The result as it goes on the wire."""
         if exchange.name == "tools/call" and not isinstance(result, Wire):
             result = to_result(result, None)
         members = result.members() if isinstance(result, Wire) else dict(result)
@@ -130,38 +127,41 @@ class Dispatcher:
         """Run a handler that may ask, under the limit of its time, until it ends or its round does."""
         timeout = handler.timeout
         inputs = exchange.inputs = self._inputs(exchange, handler.threaded)
-        context = Context(exchange, self.lifespan, handler.threaded)
         deadline = anyio.current_time() + timeout if timeout is not None else math.inf
-        with anyio.CancelScope(deadline=deadline) as scope:
-            exchange.scope = scope
-            if exchange.cancelled:
-                scope.cancel()
-            result = await self._handle(exchange, inputs, handler, context)
-        if scope.cancelled_caught:
-            if exchange.cancelled:
-                raise CallFinished("the client cancelled the request")
-            raise ToolError(f"the tool took longer than its limit of {timeout:g} s")
-        return result
+        try:
+            with anyio.CancelScope(deadline=deadline) as scope:
+                exchange.scope = scope
+                if exchange.cancelled:
+                    scope.cancel()
+                return await self._handle(exchange, inputs, handler)
+        finally:
+            inputs.close()
+        if exchange.cancelled:
+            raise CallFinished("the client cancelled the request")
+        raise ToolError(f"the tool took longer than its limit of {timeout:g} s")
 
-    async def _handle(self, exchange: Exchange, inputs: Inputs, handler: ToolHandler, context: Context) -> Any:
+    async def _handle(self, exchange: Exchange, inputs: Inputs, handler: ToolHandler) -> Any:
+        """One run of a handler. Once its inputs are stopped, they say how the round ends, and the handler does not."""
         ended_by: BaseException | None = None
         result: Any = None
         try:
+            context = Context(exchange, self.lifespan, inputs)
             result = await self.server.tools.call(handler, context, exchange.params, self._limiter)
-            await inputs.settle()
         except BaseException as error:
-            ended_by = error
-            if _is_final(error, exchange) or not _is_stopped(inputs):
+            if _is_final(error) or not inputs.stopped:
                 raise
-        if not _is_stopped(inputs):
-            return result
-        assert isinstance(inputs, JournaledInputs)
+            ended_by = error
+        if inputs.suspended:
+            self._look_back(inputs, handler, ended_by)
+        elif not inputs.stopped:
+            await inputs.settle()
         if inputs.failure is not None:
             raise inputs.failure
+        if not inputs.suspended:
+            return result
         await inputs.finish_steps()
-        if not _contains_suspend(ended_by) and inputs.journal.frontier != "\n":
-            self._complain(inputs, ended_by)
-        return self._question(exchange, inputs)
+        inputs.asked = self._question(exchange, inputs)
+        return inputs.asked
 
     def _inputs(self, exchange: Exchange, threaded: bool) -> Inputs:
         """The one place that chooses how a handler's questions get to the client."""
@@ -175,11 +175,11 @@ class Dispatcher:
         flow = state.open(params.request_state, self._binding(exchange), self.server.name)
         try:
             journal = Journal.load(flow.journal)
+            inputs = JournaledInputs(
+                exchange, self.nursery, flow.call_id, threaded, journal, flow.round + 1, clock=state.clock
+            )
         except msgspec.DecodeError:
             raise StateRejected from None
-        inputs = JournaledInputs(
-            exchange, self.nursery, flow.call_id, threaded, journal, flow.round + 1, clock=state.clock
-        )
         inputs.started = flow.started
         inputs.answer(params.input_responses or {})
         return inputs
@@ -187,27 +187,29 @@ class Dispatcher:
     def _question(self, exchange: Exchange, inputs: Inputs) -> InputRequiredResult:
         """The result that asks: the open questions, and the journal sealed."""
         assert isinstance(inputs, JournaledInputs)
-        flow = Flow(inputs.call_id, inputs.round, inputs.started, inputs.journal.dump())
+        flow = Flow(inputs.call_id, inputs.round, inputs.started, inputs.dump())
         token = self.server.state.seal(flow, self._binding(exchange), self.server.name)
         return InputRequiredResult(
             result_type="input_required", input_requests=inputs.requests or None, request_state=token
         )
 
     def _binding(self, exchange: Exchange) -> Binding:
-        principal = exchange.principal
-        arguments = digest(getattr(exchange.params, "arguments", None) or None)
-        return Binding(exchange.name, exchange.target, arguments, principal.key if principal else None)
+        principal, arguments = exchange.principal, getattr(exchange.params, "arguments", None)
+        raw = msgspec.json.encode(arguments) if arguments else None
+        return Binding(exchange.name, exchange.target, digest(raw), principal.key if principal else None)
 
-    def _complain(self, inputs: JournaledInputs, ended_by: BaseException | None) -> None:
-        file, line = inputs.stopped_at
-        what = f"raised {type(ended_by).__name__}" if ended_by is not None else "returned"
+    def _look_back(self, inputs: Inputs, handler: ToolHandler, ended_by: BaseException | None) -> None:
+        """Tell the author what the handler does around its questions that it should not."""
+        assert isinstance(inputs, JournaledInputs)
+        advise(handler.function, handler.signature.context, inputs.stopped_at)
+        if _holds(ended_by, Suspend):
+            return
         logger.warning(
             "%s:%d: the handler %s although its question was not answered yet; that was discarded. Something around "
-            "this line caught the signal that suspends the call: catch Exception instead of BaseException, and do not "
-            "return from a finally block",
-            file,
-            line,
-            what,
+            "this line caught the signal that suspends the call: catch Exception instead of BaseException, do not "
+            "return from a finally block, and do not gather with return_exceptions=True",
+            *inputs.stopped_at,
+            "returned" if ended_by is None else f"raised {type(ended_by).__name__}",
         )
 
     # The methods that ask nothing.
@@ -243,19 +245,27 @@ def _layer(middleware: Callable[[Context, Next], Awaitable[Any]], inner: Next) -
     return call
 
 
-def _is_stopped(inputs: Inputs) -> bool:
-    return inputs.suspended or getattr(inputs, "failure", None) is not None
+def _kept(exchange: Exchange, result: Any) -> Any:
+    """What middleware made of a result. It cannot replace questions: the client would not see them."""
+    asked = exchange.inputs.asked if exchange.inputs is not None else None
+    if asked is None or isinstance(result, InputRequiredResult):
+        return result
+    logger.warning("middleware replaced the questions of %s; they were sent as they were", exchange.target)
+    return asked
 
 
-def _is_final(error: BaseException, exchange: Exchange) -> bool:
-    """Exceptions that win over a suspension: the end of the program, and of the call."""
-    if isinstance(error, KeyboardInterrupt | SystemExit):
+def _is_final(error: BaseException) -> bool:
+    """Whether an exception ends more than its handler: the program, or the task, because of somebody outside. What only
+    looks like a cancellation does not, such as that of another task, which the handler awaited."""
+    if _holds(error, KeyboardInterrupt, SystemExit):
         return True
-    cancelled = exchange.scope is not None and exchange.scope.cancel_called
-    return cancelled or (isinstance(error, anyio.get_cancelled_exc_class()) and not isinstance(error, Suspend))
+    if not _holds(error, anyio.get_cancelled_exc_class()):
+        return False
+    cancelling = getattr(current_task(), "cancelling", None)  # asyncio's own cancellation, which no scope knows of
+    return anyio.current_effective_deadline() == -math.inf or (cancelling is not None and cancelling() > 0)
 
 
-def _contains_suspend(error: BaseException | None) -> bool:
+def _holds(error: BaseException | None, *kinds: type[BaseException]) -> bool:
     if isinstance(error, BaseExceptionGroup):
-        return any(_contains_suspend(inner) for inner in error.exceptions)
-    return isinstance(error, Suspend)
+        return any(_holds(inner, *kinds) for inner in error.exceptions)
+    return isinstance(error, kinds)

@@ -37,13 +37,18 @@ def describe(error: BaseException, exchange: Exchange, debug: bool) -> ErrorObje
         error = error.exceptions[0]  # what a task group makes of the failure of one task
     if isinstance(error, ReplayError) and not isinstance(error, StateRejected):
         logger.warning("%s %r: %s", exchange.name, exchange.target, error)
-    missing = isinstance(error, MissingCapability) and exchange.version.is_modern
-    if missing or (isinstance(error, ProtocolError | ReplayError) and not isinstance(error, RemoteProtocolError)):
+    if isinstance(error, BackchannelError) and _is_protocol(error, exchange):
         return ErrorObject(error.code, str(error), error.data)
     text = _text(error, exchange, debug)
     if exchange.name == "tools/call":
         return error_result(text)
     return ErrorObject(INVALID_PARAMS if isinstance(error, MissingCapability) else INTERNAL_ERROR, text)
+
+
+def _is_protocol(error: BackchannelError, exchange: Exchange) -> bool:
+    if isinstance(error, MissingCapability):
+        return exchange.version.is_modern
+    return isinstance(error, ProtocolError | ReplayError) and not isinstance(error, RemoteProtocolError)
 
 
 def _text(error: BaseException, exchange: Exchange, debug: bool) -> str:

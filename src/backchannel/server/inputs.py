@@ -1,16 +1,15 @@
-"""How a handler gets answers: the part that every wire shares, and DirectInputs, which asks by reverse calls.
+"""How a handler gets answers: the part that every wire shares.
 
 How it works: an ask takes its place when it is called. `check` refuses what cannot be asked, the ask's own gate refuses
 what the client did not declare, and only then does the subclass put the question on its wire. What it returns, the
 ticket, has the key of the place; the Question that comes back fetches the answer for it when it is awaited. Steps take
-places in the same way. When the handler has returned, `settle` sees to what was made and not awaited. When it has ended,
-in whatever way, `close` withdraws what is open: nothing is asked any more.
+places in the same way. When the handler has returned, `settle` sees to what was made and not awaited. When it has
+ended, in whatever way, `close` withdraws what is open: nothing is asked any more.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -21,25 +20,18 @@ import msgspec
 
 from ..errors import (
     INTERNAL_ERROR,
-    METHOD_NOT_FOUND,
-    AskTimeout,
     BackchannelError,
     CallFinished,
-    ClientLied,
     InvalidAnswer,
     LocalProtocolError,
-    NoBackChannel,
     RemoteProtocolError,
 )
 from ..nursery import Nursery, current_task
 from ..protocol.journal import STEP, Entry, Journal
-from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Request, Response
 from ..protocol.types.mrtr import InputRequiredResult
-from ..waiter import Waiter
 from .asks import Ask
 from .exchange import Exchange
 from .question import Question, Suspend, Where
-from .session import Session
 from .steps import StepRun
 
 T = TypeVar("T")
@@ -101,6 +93,11 @@ class Inputs:
 
     # What all share.
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the handler's own end no longer counts."""
+        return self.suspended or self.failure is not None
+
     def live(self) -> None:
         """Raises: CallFinished after the handler; before, what stopped it: a mismatch, or Suspend."""
         if self.ended:
@@ -144,8 +141,8 @@ class Inputs:
         self._reach()
         ask.gate(self.exchange.client.capabilities, self.exchange.version)
         ticket = self._put(ask, key, timeout, where)
-        put_again = partial(self._put, timeout=timeout, where=where)
-        return self._made(partial(self._answer, ask, ticket, retries, put_again), partial(self._withdraw, ticket), where)
+        answer = partial(self._answer, ask, ticket, retries, partial(self._put, timeout=timeout, where=where))
+        return self._made(answer, partial(self._withdraw, ticket), where)
 
     async def _answer(self, ask: Ask[T], ticket: Any, retries: int, put_again: Callable[..., Any]) -> T:
         attempt, first = 1, ticket.key
@@ -230,119 +227,3 @@ class Inputs:
         self.ended = True
         for run in self._steps:
             run.cancel()
-
-
-class _ReverseCall(Waiter):
-    """A question on its way as a request of the server.
-
-    id: of the request.  key: of its place.  deadline: on the event loop's clock.  sent: the client may have seen it.
-    """
-
-    __slots__ = ("deadline", "id", "key", "sent")
-
-    def __init__(self, key: str, timeout: float | None):
-        super().__init__()
-        self.id = 0
-        self.key = key
-        self.deadline = math.inf if timeout is None else anyio.current_time() + timeout
-        self.sent = False
-
-
-class DirectInputs(Inputs):
-    """Questions as reverse calls: a request to the client on the call's own stream, while the call is in flight
-    (2025-11-25 client/elicitation, client/sampling, client/roots)."""
-
-    def __init__(
-        self,
-        exchange: Exchange,
-        nursery: Nursery,
-        call_id: str,
-        threaded: bool = False,
-        timeout: float | None = None,
-    ):
-        super().__init__(exchange, nursery, call_id, threaded)
-        self._timeout = timeout
-        self._open: set[_ReverseCall] = set()
-
-    @property
-    def _session(self) -> Session:
-        session = self.exchange.session
-        if session is None:
-            raise NoBackChannel(
-                "this server has no session with the client, so it cannot ask: the operator can turn sessions on "
-                "(http_app(..., sessions=True)), or the client can speak protocol version 2026-07-28"
-            )
-        return session
-
-    def _reach(self) -> None:
-        if self._session and not self.exchange.can_stream:
-            raise NoBackChannel(
-                "the client takes this response as JSON only, and a question needs a stream (SSE): the client has to "
-                "send Accept: application/json, text/event-stream"
-            )
-
-    def _put(self, ask: Ask[Any], key: str | None, timeout: float | None, where: Where) -> _ReverseCall:
-        params = ask.params(self.exchange.version, f"{self.call_id}-{len(self.journal.entries)}")
-        place = self._place(ask.method, ask.text, ask.digest, key).key
-        call = _ReverseCall(place, timeout if timeout is not None else self._timeout)
-        call.id = self._session.peer.open(call)
-        self._open.add(call)
-        self._session.when_ready(partial(self._send, call, Request(call.id, ask.method, params)))
-        return call
-
-    def _send(self, call: _ReverseCall, request: Request) -> None:
-        if call.done:
-            return
-        call.sent = self.exchange.stream.append(request)
-        if not call.sent:
-            call.fail(NoBackChannel("the stream to the client is closed or full; the question was not sent"))
-
-    async def _fetch(self, ask: Ask[Any], ticket: _ReverseCall) -> Any:
-        self.exchange.hold()
-        try:
-            with anyio.CancelScope(deadline=ticket.deadline) as scope:
-                outcome = await ticket.wait()
-        finally:
-            self.exchange.resume()
-            self._withdraw(ticket)
-        if scope.cancelled_caught:
-            raise AskTimeout(f"the client did not answer {ask.method} in time")
-        if isinstance(outcome, Response):
-            return outcome.result
-        if not isinstance(outcome, ErrorResponse):
-            raise RemoteProtocolError(outcome.code, f"the client's answer cannot be read: {outcome.message}")
-        raise self._refused(ask, ticket, outcome.error)
-
-    def _refused(self, ask: Ask[Any], ticket: _ReverseCall, error: ErrorObject) -> BackchannelError:
-        logger.warning(
-            "%s: the client answered the question %r with error %d: %s",
-            self.exchange.target,
-            ticket.key,
-            error.code,
-            error.message,
-        )
-        if error.code == METHOD_NOT_FOUND:
-            return ClientLied(f"the client declared what {ask.method} needs, and then did not know the method")
-        return RemoteProtocolError(error.code, error.message, error.data)
-
-    async def _final(self, ask: Ask[T], answer: T, next_key: str) -> bool:
-        self.exchange.hold()
-        try:
-            while not await ask.settled(answer):
-                await anyio.sleep(POLL_INTERVAL)  # noqa: ASYNC110  what the author's function looks at has no event
-        finally:
-            self.exchange.resume()
-        return True
-
-    def _withdraw(self, ticket: _ReverseCall) -> None:
-        """If the client has not answered, tell it, so that its dialog closes."""
-        self._open.discard(ticket)
-        cancelled = self._session.peer.close(ticket.id, "the question was withdrawn")
-        if cancelled is not None and ticket.sent:
-            self.exchange.stream.append(cancelled)
-        ticket.fail(CallFinished("the question was withdrawn"))
-
-    def close(self) -> None:
-        super().close()
-        for call in list(self._open):
-            self._withdraw(call)

@@ -16,7 +16,7 @@ class Limits:
     session_idle: seconds after which a legacy HTTP session that does nothing ends.
     in_flight: how many requests of one connection are served at once.
     keep_alive: seconds of silence before a comment is sent on an event stream, or a silent call becomes one.
-    grace: seconds that the calls which run get to end when an HTTP server is stopped.
+    grace: seconds that the calls which run get to end when an HTTP server is stopped, or stdin has ended.
     """
 
     ask_timeout: float | None = 3600.0

@@ -30,11 +30,12 @@ import anyio
 
 from ..errors import ConfigurationError
 from .exchange import serving
+from .limits import Limits
 
 logger = logging.getLogger("backchannel.server")
 
-HANDLERS = 1.5
-"""Seconds from the end of stdin until all handlers have ended: what server/channel.py gives them, and some."""
+MARGIN = 0.5
+"""Seconds for handlers to end that were cancelled after their grace."""
 LIFESPAN = 5.0
 """Seconds for the lifespan to end after that."""
 THREADS = 0.25
@@ -128,10 +129,11 @@ class Ending:
     """How the process of a server ends. Inside of `with` it is watched over, and SIGINT and SIGTERM end it, unless the
     program has handlers of its own for them; a second signal ends it at once.
 
-    code: the exit code, 128 + n after signal n.
+    grace: seconds that handlers get to end.  code: the exit code, 128 + n after signal n.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, grace: float = Limits().grace) -> None:
+        self.handlers = grace + MARGIN
         self.code = 0
         self._scope: anyio.CancelScope | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -195,7 +197,7 @@ class Ending:
         if self.code:
             os._exit(128 + number)
         self.code = 128 + number
-        self.within(HANDLERS)
+        self.within(self.handlers)
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it is closed
                 self._loop.call_soon_threadsafe(lambda: self.cancellable(self._scope))
@@ -219,7 +221,7 @@ class Ending:
         poll.register(descriptor, 0)  # a hang-up is reported without being asked for
         poll.poll()
         while (count := reading()) is not None:
-            time.sleep(HANDLERS)
+            time.sleep(self.handlers)
             if reading() == count:
                 leave(self.code)
 

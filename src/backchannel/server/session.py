@@ -90,6 +90,7 @@ class Session:
         _, exchanges = self.peer.end()
         for exchange in exchanges:
             exchange.cancel("the session ended")
+        self._deferred.clear()
         self.stream.close()
 
     def _hear(self, method: str) -> None:

@@ -27,7 +27,7 @@ from ..protocol.jsonrpc import Malformed, Message, decode, scan
 from ..protocol.lines import LineDecoder, Oversized, encode_line
 from .channel import encoded, serve
 from .dispatch import start
-from .process import HANDLERS, LIFESPAN, THREADS, Ending, release
+from .process import LIFESPAN, THREADS, Ending, release
 from .process import claim as claim
 from .server import Server
 
@@ -55,7 +55,7 @@ def run_stdio(server: Server) -> None:
     Raises: SystemExit after a signal.  Specification: basic/transports/stdio, Shutdown.
     """
     claim()  # before the event loop takes descriptors
-    with Ending() as ending:
+    with Ending(server.limits.grace) as ending:
         anyio.run(_serve, server, ending, True)
     if ending.code:
         raise SystemExit(ending.code)
@@ -63,7 +63,7 @@ def run_stdio(server: Server) -> None:
 
 async def _serve(server: Server, ending: Ending, alone: bool = False) -> None:
     """alone: the process has no other purpose."""
-    channel = StdioChannel(claim(), server.limits.message, lambda: ending.within(HANDLERS))
+    channel = StdioChannel(claim(), server.limits.message, lambda: ending.within(ending.handlers))
     if alone:
         ending.attach()
     try:
@@ -137,6 +137,7 @@ class StdioChannel:
 
     def close(self) -> None:
         """Give the descriptors back as they were, and close them."""
+        self._ended = True
         if not self._blocking:
             os.set_blocking(self._out, self._was_blocking)
         if self._pumped is not None:

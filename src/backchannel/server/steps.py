@@ -59,7 +59,8 @@ class StepRun:
             if inspect.iscoroutinefunction(inspect.unwrap(self._call.func)):
                 value = await self._call()
             else:
-                value = await anyio.to_thread.run_sync(self._call, abandon_on_cancel=True)
+                # In a tuple, for trio takes no awaitable from a thread.
+                (value,) = await anyio.to_thread.run_sync(lambda: (self._call(),), abandon_on_cancel=True)
                 if inspect.isawaitable(value):
                     value = await value
             recorded, status = self._adapter.dump_json(value, warnings=False), Status.DONE

@@ -32,6 +32,14 @@ class Uvicorn(uvicorn.Server):
         await self.on_tick(0)
         await self.startup([listener])
 
+    async def end(self) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await until(lambda: not self.server_state.connections and not self.server_state.tasks)
+        await self.lifespan.shutdown()
+
 
 @contextlib.asynccontextmanager
 async def serving(app: Any, lifespan: str = "on") -> AsyncIterator[int]:
@@ -45,7 +53,7 @@ async def serving(app: Any, lifespan: str = "on") -> AsyncIterator[int]:
         finally:
             if hasattr(app, "close"):
                 await app.close()
-            await server.shutdown([listener])
+            await server.end()
 
 
 @contextlib.asynccontextmanager
@@ -54,7 +62,11 @@ async def wire(server: Server, lifespan: str = "on", **options: Any) -> AsyncIte
     app = http_app(server, **options)
     with anyio.fail_after(PATIENCE):
         async with serving(app, lifespan) as port:
-            yield Wire(port, app)
+            there = Wire(port, app)
+            try:
+                yield there
+            finally:
+                await there.close()
 
 
 @dataclass
@@ -195,6 +207,11 @@ class Wire:
         connection = Connection(*await asyncio.open_connection("127.0.0.1", self.port, limit=2**25))
         self.connections.append(connection)
         return connection
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for connection in self.connections:
+            await connection.close()
 
     async def http(self, method: str, headers: dict[str, str], body: bytes = b"") -> Response:
         """One request on a connection of its own; gives the head of its response."""

@@ -63,7 +63,9 @@ def listen(app: HttpApp, address: str, *, workers: int = 1, announce: Callable[[
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             forced = self.should_exit and sig == signal.SIGINT
-            self.ending.within(_FORCED if forced else grace + _MARGIN + LIFESPAN)  # also where the event loop is blocked
+            self.ending.within(
+                _FORCED if forced else grace + _MARGIN + LIFESPAN
+            )  # also where the event loop is blocked
             super().handle_exit(sig, frame)
 
         async def on_tick(self, counter: int) -> bool:

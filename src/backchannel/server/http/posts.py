@@ -4,19 +4,11 @@ basic/transports)."""
 from __future__ import annotations
 
 import asyncio
-import logging
 
 import anyio
 
-from ...errors import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    MISSING_CLIENT_CAPABILITY,
-    LocalProtocolError,
-    UnsupportedVersion,
-)
-from ...protocol.http import Accept, Call, Legacy, Refusal
+from ...errors import INTERNAL_ERROR, INVALID_REQUEST, LocalProtocolError, UnsupportedVersion
+from ...protocol.http import STATUS, Accept, Call, Legacy, Refusal
 from ...protocol.jsonrpc import ErrorObject, ErrorResponse, Malformed, Message, Outcome, Request, RequestId
 from ...protocol.peer import Incoming
 from ...protocol.peer import Reply as Answer
@@ -30,9 +22,6 @@ from .reply import Reply
 from .responses import Receive, Send, Watch, send_json
 from .sessions import HttpSession, Sessions
 
-logger = logging.getLogger("backchannel.http")
-_STATUS = {METHOD_NOT_FOUND: 404, MISSING_CLIENT_CAPABILITY: 400}
-"""The HTTP status of a modern error response that the method itself gave; 200 for the others."""
 _LAST_WORDS = 1.0  # seconds for handlers to end that were cancelled
 
 
@@ -159,8 +148,8 @@ class Posts:
                 response = await self._dispatcher(exchange)
             finally:
                 watch.disarm()
-                if session is not None and not exchange.cancelled:
-                    session.peer.finish(id)
+                if session is not None:
+                    session.peer.finish(id, exchange)
             await self._answer(exchange, response, reply)
         finally:
             reply.close()
@@ -174,7 +163,7 @@ class Posts:
                 return await reply.abandon()
             response, status = _error(exchange.request.id, "the server is shutting down", INTERNAL_ERROR), 503
         elif isinstance(response, ErrorResponse):
-            status = _STATUS.get(response.error.code, 200) if exchange.version.is_modern else 200
+            status = STATUS.get(response.error.code, 200) if exchange.version.is_modern else 200
         elif self.sessions is not None and isinstance(exchange.session, HttpSession):
             if exchange.name == "initialize":
                 self.sessions.keep(exchange.session)

@@ -1,0 +1,43 @@
+"""Time that jumps to the next deadline when nothing else can happen: for tests of time limits, on both event loops.
+
+    @pytest.mark.anyio
+    @pytest.mark.parametrize("anyio_backend", FAKE_TIME)
+
+Such a test uses no threads and no sockets.
+"""
+
+import asyncio
+import selectors
+from typing import Any
+
+import pytest
+from trio.testing import MockClock
+
+
+class _Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
+    """Where the loop would wait, its clock is put forward instead."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        events = super().select(0 if timeout is None or timeout > 0 else timeout)
+        if not events and timeout is None:
+            return super().select(None)
+        if not events and timeout is not None and timeout > 0:
+            self.now += timeout
+        return events
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._fake = _Selector()
+        super().__init__(self._fake)
+
+    def time(self) -> float:
+        return self._fake.now
+
+
+FAKE_TIME = [
+    pytest.param(("asyncio", {"loop_factory": _Loop}), id="asyncio"),
+    pytest.param(("trio", {"clock": MockClock(autojump_threshold=0)}), id="trio"),
+]

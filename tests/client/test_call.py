@@ -1,0 +1,108 @@
+"""The two clocks of a call, and its end with the connection."""
+
+import math
+
+import anyio
+import pytest
+
+from backchannel.client.call import Call
+from backchannel.errors import ConnectionLost, RequestTimeout
+from tests.client.fake_time import FAKE_TIME
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", FAKE_TIME)]
+
+
+async def test_without_limits_nothing_ends_it() -> None:
+    with Call("tools/call"):
+        await anyio.sleep(1e6)
+    with Call("tools/call", math.inf, math.inf):
+        await anyio.sleep(1e6)
+
+
+@pytest.mark.case("B14")
+async def test_the_idle_clock_ends_it_without_a_sign_of_life() -> None:
+    began = anyio.current_time()
+    with pytest.raises(RequestTimeout, match=r"no response to tools/call in time \(idle limit of 10 s\)") as caught:
+        with Call("tools/call", 10):
+            await anyio.sleep_forever()
+    assert caught.value.clock == "idle"
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__
+    assert anyio.current_time() - began == pytest.approx(10)
+
+
+@pytest.mark.case("B14")
+async def test_a_sign_of_life_starts_the_idle_clock_again() -> None:
+    began = anyio.current_time()
+    with pytest.raises(RequestTimeout):
+        with Call("tools/call", 10) as call:
+            for _ in range(5):
+                await anyio.sleep(9)
+                call.restart()
+            await anyio.sleep_forever()
+    assert anyio.current_time() - began == pytest.approx(55)
+
+
+@pytest.mark.case("B14")
+async def test_the_idle_clock_stands_still_while_one_question_at_least_is_open() -> None:
+    with pytest.raises(RequestTimeout) as caught:
+        with Call("tools/call", 1) as call:
+            call.hold()
+            await anyio.sleep(100)
+            call.hold()
+            call.restart()
+            await anyio.sleep(100)
+            call.resume()
+            await anyio.sleep(100)
+            call.resume()
+            await anyio.sleep(0.9)
+            answered = anyio.current_time()
+            await anyio.sleep_forever()
+    assert caught.value.clock == "idle"
+    assert anyio.current_time() - answered == pytest.approx(0.1)
+
+
+@pytest.mark.case("B14")
+async def test_the_total_clock_never_stands_still() -> None:
+    began = anyio.current_time()
+    with pytest.raises(RequestTimeout, match=r"total limit of 4 s") as caught:
+        with Call("tools/call", 1, 4) as call:
+            call.hold()
+            while True:
+                await anyio.sleep(0.5)
+                call.restart()
+    assert caught.value.clock == "total"
+    assert anyio.current_time() - began == pytest.approx(4)
+
+
+async def test_what_has_an_end_in_time_is_returned() -> None:
+    with Call("tools/call", 1, 1) as call:
+        await anyio.sleep(0.5)
+    call.hold()
+    call.resume()
+    call.restart()
+    await anyio.sleep(100)
+
+
+async def test_the_loss_of_the_connection_ends_it() -> None:
+    why = ConnectionLost("the server died")
+    with pytest.raises(ConnectionLost, match="the server died") as caught:
+        with Call("tools/call", 10) as call:
+            call.lose(why)
+            await anyio.sleep_forever()
+    assert caught.value is not why, "each call has an exception of its own"
+    assert caught.value.__cause__ is why
+
+
+async def test_errors_and_cancellation_pass_through() -> None:
+    with pytest.raises(ValueError, match="mine"):
+        with Call("tools/call", 10):
+            raise ValueError("mine")
+    with anyio.CancelScope() as scope:
+        with Call("tools/call", 10, 10):
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+    with anyio.move_on_after(1) as outer:
+        with Call("tools/call", 10, 10):
+            await anyio.sleep_forever()
+    assert outer.cancelled_caught

@@ -1,0 +1,207 @@
+"""EventStream: a log of messages, and the one connection that reads it."""
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from backchannel.protocol.jsonrpc import Message, Notification, Response
+from backchannel.server.streams import HIGH_WATER, EventStream
+
+
+def message(number: int) -> Notification:
+    return Notification("n", number)
+
+
+def numbers(messages: list[Message | None]) -> list[int]:
+    return [message.params for message in messages if isinstance(message, Notification)]
+
+
+async def read(stream: EventStream, count: int, reader: object = None) -> list[int]:
+    return numbers([await stream.next(reader) for _ in range(count)])
+
+
+@pytest.mark.anyio
+async def test_messages_come_in_order_and_then_the_end() -> None:
+    stream = EventStream()
+    for number in range(5):
+        assert stream.append(message(number))
+    stream.close()
+    assert await read(stream, 5) == [0, 1, 2, 3, 4]
+    assert await stream.next() is None
+    assert await stream.next() is None
+
+
+@pytest.mark.anyio
+async def test_a_reader_waits_for_what_comes() -> None:
+    stream = EventStream()
+    got: list[int] = []
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+
+            async def run() -> None:
+                while isinstance(one := await stream.next(), Notification):
+                    got.append(one.params)
+
+            group.start_soon(run)
+            for number in range(3):
+                await anyio.wait_all_tasks_blocked()
+                stream.append(message(number))
+            stream.close()
+    assert got == [0, 1, 2]
+
+
+def test_the_first_message_is_announced_once() -> None:
+    seen: list[str] = []
+    stream = EventStream(lambda: seen.append("first"))
+    stream.append(message(1))
+    stream.append(message(2))
+    assert seen == ["first"]
+
+
+def test_a_full_or_closed_stream_refuses_and_counts() -> None:
+    stream = EventStream(limit=2)
+    assert [stream.append(message(number)) for number in range(3)] == [True, True, False]
+    assert stream.append(Response(1, {})), "a response always finds room"
+    assert len(stream) == 3
+    stream.close()
+    assert not stream.append(Response(2, {}))
+    assert stream.dropped == 2
+
+
+def test_a_stream_for_nothing_but_a_response() -> None:
+    stream = EventStream(limit=0)
+    assert not stream.append(message(1))
+    assert not stream.started
+    assert stream.append(Response(1, {}))
+
+
+@pytest.mark.anyio
+async def test_drain_waits_until_the_reader_has_caught_up() -> None:
+    stream = EventStream()
+    for number in range(HIGH_WATER):
+        stream.append(message(number))
+    drained = False
+
+    async def drain() -> None:
+        nonlocal drained
+        await stream.drain()
+        drained = True
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(drain)
+            await anyio.wait_all_tasks_blocked()
+            assert not drained
+            await stream.next()
+            await anyio.wait_all_tasks_blocked()
+            assert drained
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("end", ["close", "leave"])
+async def test_drain_waits_for_nobody(end: str) -> None:
+    stream = EventStream()
+    reader = stream.take()
+    for number in range(HIGH_WATER):
+        stream.append(message(number))
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(stream.drain)
+            await anyio.wait_all_tasks_blocked()
+            if end == "close":
+                stream.close()
+            else:
+                stream.leave(reader)
+        await stream.drain()
+
+
+@pytest.mark.anyio
+async def test_what_was_read_is_forgotten() -> None:
+    stream = EventStream()
+    for number in range(3):
+        stream.append(message(number))
+    await read(stream, 2)
+    assert stream.position == 2
+    assert stream.last == 3
+    reader = stream.take(after=0)
+    assert await read(stream, 1, reader) == [2]
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("R90")
+@pytest.mark.parametrize(("after", "expected"), [(None, [4, 5]), (4, [4, 5]), (2, [2, 3, 4, 5]), (0, [1, 2, 3, 4, 5])])
+async def test_a_reader_that_comes_back_gets_what_it_missed(after: int | None, expected: list[int]) -> None:
+    stream = EventStream(keep=3)
+    for number in range(6):
+        stream.append(message(number))
+    reader = stream.take()
+    assert await read(stream, 4, reader) == [0, 1, 2, 3]
+    stream.leave(reader)
+    reader = stream.take(after)
+    stream.close()
+    assert await read(stream, len(expected), reader) == expected
+    assert await stream.next(reader) is None
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("R86")
+async def test_a_new_reader_replaces_the_old_one() -> None:
+    stream = EventStream()
+    old = stream.take()
+    ended = anyio.Event()
+
+    async def run() -> None:
+        assert await stream.next(old) is None
+        stream.leave(old)  # its clean-up does not touch the new one
+        ended.set()
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await anyio.wait_all_tasks_blocked()
+            new = stream.take()
+            stream.append(message(1))
+            await ended.wait()
+        assert await read(stream, 1, new) == [1]
+        for number in range(HIGH_WATER):
+            stream.append(message(number))
+        with anyio.move_on_after(0) as scope:
+            await stream.drain()
+        assert scope.cancelled_caught, "somebody still reads"
+
+
+@pytest.mark.anyio
+async def test_a_reader_that_was_woken_and_replaced_takes_nothing_along() -> None:
+    stream = EventStream()
+    old = stream.take()
+    got: list[Message | None] = []
+
+    async def run() -> None:
+        got.append(await stream.next(old))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await anyio.wait_all_tasks_blocked()
+            stream.append(message(1))
+            new = stream.take()
+        assert got == [None]
+        assert await read(stream, 1, new) == [1]
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_reader_loses_nothing() -> None:
+    stream = EventStream()
+
+    async def run(scope: anyio.CancelScope) -> None:
+        with scope:
+            await stream.next()
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            scope = anyio.CancelScope()
+            group.start_soon(run, scope)
+            await anyio.wait_all_tasks_blocked()
+            scope.cancel()
+            stream.append(message(1))
+        assert await read(stream, 1) == [1]
