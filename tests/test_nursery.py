@@ -8,9 +8,10 @@ import anyio
 import pytest
 
 from backchannel.nursery import Nursery, current_task
-from tests.client.fake_time import FAKE_TIME
+from tests.client import fake_time
 
 pytestmark = pytest.mark.anyio
+anyio_backend = fake_time.anyio_backend
 colour: ContextVar[str] = ContextVar("colour", default="none")
 
 
@@ -107,7 +108,6 @@ async def test_close_waits_for_the_end_even_where_it_is_cancelled() -> None:
         assert ended
 
 
-@pytest.mark.parametrize("anyio_backend", FAKE_TIME)
 async def test_close_does_not_wait_longer_than_its_grace() -> None:
     nursery = Nursery()
     go = anyio.Event()
@@ -127,7 +127,6 @@ async def test_close_does_not_wait_longer_than_its_grace() -> None:
     assert nursery.running == 0
 
 
-@pytest.mark.parametrize("anyio_backend", FAKE_TIME)
 async def test_one_of_its_own_tasks_may_close_it() -> None:
     nursery = Nursery()
     closed = anyio.Event()

@@ -4,8 +4,10 @@ import anyio
 import pytest
 
 from backchannel.waiter import Waiter
+from tests.client import fake_time
 
 pytestmark = pytest.mark.anyio
+anyio_backend = fake_time.anyio_backend
 
 
 async def test_the_value_may_come_before_or_after_the_wait() -> None:

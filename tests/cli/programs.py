@@ -15,7 +15,7 @@ from types import TracebackType
 from tests.gates.source import SRC
 
 COMMAND = (sys.executable, "-m", "backchannel")
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds after which a program that does not do what it should is given up."""
 _ESCAPES = re.compile(rb"\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9]|[=>])")
 

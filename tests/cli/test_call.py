@@ -54,8 +54,10 @@ def place(tmp_path: Path) -> Path:
 RUN = shlex.join([*COMMAND, "run", "tools.py"])
 
 
-@pytest.mark.parametrize("target", ["tools.py", "tools:server", RUN])
-@pytest.mark.parametrize("version", ["auto", "legacy", "2025-03-26", "modern"])
+@pytest.mark.parametrize(
+    ("target", "version"),
+    [("tools.py", "auto"), ("tools:server", "2025-03-26"), (RUN, "auto"), (RUN, "legacy"), (RUN, "modern")],
+)
 def test_targets(place: Path, target: str, version: str) -> None:
     done = backchannel("call", target, "echo", "text=7", "count=2", "--version", version, cwd=place)
     assert (done.returncode, done.stdout) == (0, "77\n"), done.stderr

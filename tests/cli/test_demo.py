@@ -1,14 +1,16 @@
 """`backchannel demo`: the same handler over every wire."""
 
 import re
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from backchannel.cli.demo import Played, _differences
 from backchannel.cli.wires import WIRES
-from tests.cli.programs import Typist, backchannel
+from tests.cli.programs import COMMAND, PATIENCE, Typist, backchannel, environment
 from tests.gates.source import ROOT
 
 NAMES = ["legacy-stdio", "modern-stdio", "legacy-http", "modern-http", "in-process"]
@@ -65,6 +67,22 @@ def test_a_person_at_the_keyboard(tmp_path: Path) -> None:
         typist.types("Stay")
         typist.sees("charged  0 time(s)")
         assert typist.ends() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_its_servers_end_with_it(tmp_path: Path) -> None:
+    command = [*COMMAND, "demo", "--interactive", "--wire", "modern-http"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as demo:
+        assert demo.stdin is not None and demo.stderr is not None
+        while "The server asks" not in demo.stderr.readline():
+            assert demo.poll() is None
+        children = Path(f"/proc/{demo.pid}/task/{demo.pid}/children").read_text(encoding="ascii").split()
+        assert len(children) == 2
+        demo.send_signal(signal.SIGTERM)
+        assert demo.wait(PATIENCE) == 130
+    assert [child for child in children if Path(f"/proc/{child}").exists()] == []
 
 
 def test_an_unknown_wire_is_a_usage_error() -> None:

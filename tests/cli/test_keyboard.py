@@ -1,10 +1,17 @@
 """cli/keyboard.py at a pseudo-terminal, and with lines from a pipe."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from backchannel.cli.keyboard import Keyboard
+from backchannel.cli.terminal import Terminal
+from backchannel.protocol.types.content import ImageContent, TextContent
+from backchannel.protocol.types.elicitation import ElicitParams
+from backchannel.protocol.types.sampling import CreateMessageParams, SamplingMessage
 from tests.cli.programs import Typist, backchannel
 
 SERVER = """
@@ -25,10 +32,6 @@ async def order(ctx: Context) -> str:
 @server.tool
 async def agree(ctx: Context) -> str:
     return repr(await ctx.elicit("The terms are fine?"))
-
-@server.tool
-async def page(ctx: Context) -> str:
-    return repr(await ctx.elicit_url("Sign in", "https://example.com/sign-in"))
 
 @server.tool
 async def slogan(ctx: Context) -> str:
@@ -92,31 +95,77 @@ def test_questions_that_come_at_once_are_asked_one_after_the_other(place: Path) 
     assert "a 2" in typist.shown
 
 
+def test_lines_from_a_pipe(place: Path) -> None:
+    done = backchannel("call", "asker.py", "order", cwd=place, typed="small\n3")
+    assert (done.returncode, done.stdout) == (0, "Accepted(value=Coffee(size='small', cups=3))\n"), done.stderr
+
+
+def test_the_end_of_the_pipe_cancels(place: Path) -> None:
+    done = backchannel("call", "asker.py", "order", cwd=place, typed="small\n")
+    assert done.returncode == 0 and "Cancelled(" in done.stdout, done.stderr
+
+
+class Script(Terminal):
+    """A terminal with lines to type, and what it showed."""
+
+    def __init__(self, lines: str):
+        super().__init__()
+        self.lines = lines.splitlines()
+        self.shown = ""
+
+    def say(self, text: str = "") -> None:
+        self.shown += text + "\n"
+
+    async def ask(self, prompt: str, words: Sequence[str] = ()) -> str:
+        self.shown += prompt
+        if not self.lines:
+            raise EOFError
+        return self.lines.pop(0)
+
+
+FORM = {"properties": {"cups": {"type": "integer", "description": "How many"}, "note": {}}, "required": ["cups"]}
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("tool", "typed", "printed"),
+    ("schema", "typed", "answer"),
     [
-        ("agree", "perhaps\ny\n", "Accepted(value=None)"),
-        ("agree", "n\n", "Declined("),
-        ("agree", "!no\n", "Declined("),
-        ("agree", "", "Cancelled("),
-        ("page", "yes\n", "Accepted(value=None)"),
-        ("page", "no\n", "Declined("),
-        ("page", "!no\n", "Declined("),
-        ("page", "!cancel\n", "Cancelled("),
-        ("slogan", "Go!\n", "Go!"),
-        ("order", "small\n3", "Coffee(size='small', cups=3)"),
+        (FORM, "many\n2\nhot", {"cups": 2, "note": "hot"}),
+        (FORM, "2\n\n", {"cups": 2}),
+        (FORM, "2\n!no", "decline"),
+        (FORM, "!cancel", "cancel"),
+        (FORM, "2", "cancel"),
+        (None, "perhaps\ny", {}),
+        (None, "n", "decline"),
+        (None, "!no", "decline"),
+        (None, "", "cancel"),
     ],
 )
-def test_lines_from_a_pipe(place: Path, tool: str, typed: str, printed: str) -> None:
-    done = backchannel("call", "asker.py", tool, cwd=place, typed=typed)
-    assert done.returncode == 0, done.stderr
-    assert printed in done.stdout
-    assert "The server" in done.stderr
+async def test_forms(schema: dict[str, Any] | None, typed: str, answer: Any) -> None:
+    script = Script(typed)
+    assert await Keyboard(script).elicit(ElicitParams("Coffee?", requested_schema=schema)) == answer
+    assert "The server asks: Coffee?" in script.shown
+    assert ("How many" in script.shown) is (schema is FORM)
 
 
-def test_a_page_is_shown_with_its_host(place: Path) -> None:
-    done = backchannel("call", "asker.py", "page", cwd=place, typed="y\n")
-    assert "https://example.com/sign-in\n  (on the host example.com)" in done.stderr
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [("yes", "accept"), ("no", "decline"), ("!no", "decline"), ("!cancel", "cancel"), ("", "cancel")],
+)
+async def test_pages(typed: str, answer: str) -> None:
+    script = Script(typed)
+    assert await Keyboard(script).elicit_url(ElicitParams("Sign in", "url", url="https://example.com/in")) == answer
+    assert "https://example.com/in\n  (on the host example.com)" in script.shown
+
+
+@pytest.mark.anyio
+async def test_a_completion_shows_the_conversation() -> None:
+    script = Script("Go!")
+    image = ImageContent("AAAA", "image/png")
+    messages = [SamplingMessage("user", TextContent("A slogan")), SamplingMessage("assistant", [image])]
+    assert await Keyboard(script).sample(CreateMessageParams(messages, 10)) == "Go!"
+    assert "  user: A slogan\n  assistant: <ImageContent>\n" in script.shown
 
 
 @pytest.mark.parametrize("version", ["legacy", "modern"])

@@ -39,7 +39,7 @@ async def test_stdio_whatever_the_module_prints(place: Path, version: str) -> No
         assert (await client.call_tool("add", {"a": 2})).text == "3"
 
 
-@pytest.mark.parametrize("given", ["noisy.py", "noisy.py:server", "noisy:server", "noisy"])
+@pytest.mark.parametrize("given", ["noisy.py", "noisy:server"])
 def test_http(place: Path, given: str) -> None:
     with served(given, cwd=place) as url:
         for version in ("legacy", "modern"):

@@ -1,9 +1,9 @@
-"""Time that jumps to the next deadline when nothing else can happen: for tests of time limits, on both event loops.
+"""Time that jumps to the next deadline when nothing else can happen, on both event loops. A module of tests that use no
+threads and no sockets takes it by
 
-    @pytest.mark.anyio
-    @pytest.mark.parametrize("anyio_backend", FAKE_TIME)
+    anyio_backend = fake_time.anyio_backend
 
-Such a test uses no threads and no sockets.
+so that none of its tests waits, and a test that would hang fails at once.
 """
 
 import asyncio
@@ -41,3 +41,9 @@ FAKE_TIME = [
     pytest.param(("asyncio", {"loop_factory": _Loop}), id="asyncio"),
     pytest.param(("trio", {"clock": MockClock(autojump_threshold=0)}), id="trio"),
 ]
+
+
+@pytest.fixture(params=FAKE_TIME)
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    """The event loop under an async test."""
+    return request.param

@@ -17,9 +17,11 @@ from backchannel.protocol.types.elicitation import ElicitParams, ElicitResult
 from backchannel.protocol.types.roots import Root
 from backchannel.protocol.types.sampling import CreateMessageParams, CreateMessageResult
 from backchannel.protocol.versions import LEGACY, SUPPORTED, Version
+from tests.client import fake_time
 from tests.client.scripted import conversation, form
 
 pytestmark = pytest.mark.anyio
+anyio_backend = fake_time.anyio_backend
 ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 AGE = {"age": {"type": "integer", "minimum": 0, "maximum": 150}}
 

@@ -67,7 +67,6 @@ STUBS: dict[str, Any] = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", FAKE_TIME)
 @pytest.mark.case("A19")
 @pytest.mark.parametrize("stub", STUBS)
@@ -393,7 +392,6 @@ HTTP_STUBS: dict[str, tuple[int, dict[str, str], bytes] | None] = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.case("A19")
 @pytest.mark.parametrize("stub", HTTP_STUBS)
@@ -409,7 +407,6 @@ async def test_auto_over_http_falls_back(stub: str) -> None:
     assert posts == expected
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.case("A19", "G03")
 @pytest.mark.parametrize(
@@ -428,7 +425,6 @@ async def test_auto_over_http_does_not_fall_back(probe: Any, kind: type[Exceptio
     assert server.seen == ["server/discover"]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.case("G03")
 async def test_nobody_listens() -> None:

@@ -17,10 +17,11 @@ from backchannel.protocol.types.base import Implementation
 from backchannel.protocol.types.requests import ProgressParams
 from backchannel.protocol.types.sampling import CreateMessageResult
 from backchannel.protocol.versions import Version
-from tests.client.fake_time import FAKE_TIME
+from tests.client import fake_time
 from tests.client.scripted import BOTH, LEGACY, MODERN, Json, Script, conversation, form
 
 pytestmark = pytest.mark.anyio
+anyio_backend = fake_time.anyio_backend
 ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 CANCELLED = "notifications/cancelled"
 
@@ -692,7 +693,6 @@ async def test_nothing_is_cancelled_that_was_answered_or_not_sent() -> None:
     assert script.requests(CANCELLED) == []
 
 
-@pytest.mark.parametrize("anyio_backend", FAKE_TIME)
 async def test_a_server_that_does_not_read_holds_up_a_cancelled_call_for_a_moment_only() -> None:
     class Stuck(Script):
         async def send(self, message: Message) -> None:
@@ -710,14 +710,14 @@ async def test_a_server_that_does_not_read_holds_up_a_cancelled_call_for_a_momen
 # Time limits.
 
 
-@pytest.mark.parametrize("anyio_backend", FAKE_TIME)
 @pytest.mark.case("B14", "C01")
 @pytest.mark.parametrize("version", BOTH)
 @pytest.mark.parametrize("clock", ["idle", "total"])
 async def test_a_call_that_runs_out_of_time_says_which_clock_and_tells_the_server(version: str, clock: str) -> None:
     script = Script()
     async with connected(script, version) as connection:
-        with pytest.raises(RequestTimeout, match=f"no response to tools/call in time \\({clock} limit of 5 s\\)") as caught:
+        text = f"no response to tools/call in time \\({clock} limit of 5 s\\)"
+        with pytest.raises(RequestTimeout, match=text) as caught:
             await request(connection, **{clock: 5})
         assert caught.value.clock == clock
         assert script.requests(CANCELLED)[0]["requestId"] == script.sent[0]["id"]
@@ -725,7 +725,6 @@ async def test_a_call_that_runs_out_of_time_says_which_clock_and_tells_the_serve
         assert connection._peer.pending == 0
 
 
-@pytest.mark.parametrize("anyio_backend", FAKE_TIME)
 @pytest.mark.case("B14")
 async def test_the_idle_clock_starts_again_on_progress() -> None:
     script, outcomes = Script(), Outcomes()
@@ -741,7 +740,6 @@ async def test_the_idle_clock_starts_again_on_progress() -> None:
     assert outcomes.of["a"] == {"fine": True}
 
 
-@pytest.mark.parametrize("anyio_backend", FAKE_TIME)
 @pytest.mark.case("B14")
 async def test_the_idle_clock_stands_still_while_a_reverse_call_is_answered() -> None:
     async def person(question: Any) -> Any:
@@ -765,7 +763,6 @@ async def test_the_idle_clock_stands_still_while_a_reverse_call_is_answered() ->
         assert getattr(outcomes.of["a"], "clock", None) == expected
 
 
-@pytest.mark.parametrize("anyio_backend", FAKE_TIME)
 async def test_a_question_that_waits_for_its_turn_holds_the_clock_too() -> None:
     async def person(question: Any) -> Any:
         await anyio.sleep(5)
@@ -839,7 +836,6 @@ async def test_closing_fails_the_calls_in_flight_and_closes_what_is_open(version
     assert [message["method"] for message in script.sent] == ["tools/call"]
 
 
-@pytest.mark.parametrize("anyio_backend", FAKE_TIME)
 async def test_a_handler_may_close_the_connection() -> None:
     script, closed = Script(), anyio.Event()
 
@@ -856,7 +852,6 @@ async def test_a_handler_may_close_the_connection() -> None:
     await connection.close()
 
 
-@pytest.mark.parametrize("anyio_backend", FAKE_TIME)
 async def test_closing_does_not_wait_for_a_handler_that_does_not_end() -> None:
     script, go = Script(), anyio.Event()
 
@@ -898,7 +893,6 @@ async def test_other_notifications_are_heard() -> None:
 
 
 @pytest.mark.rule("R10")
-@pytest.mark.parametrize("anyio_backend", FAKE_TIME)
 async def test_a_notification_waits_for_nothing_but_its_way_out() -> None:
     class Stuck(Script):
         async def send(self, message: Message) -> None:

@@ -7,8 +7,10 @@ import pytest
 
 from backchannel.client.listener import Listener
 from backchannel.nursery import Nursery
+from tests.client import fake_time
 
 pytestmark = pytest.mark.anyio
+anyio_backend = fake_time.anyio_backend
 
 
 async def test_a_plain_function_is_called_at_once() -> None:

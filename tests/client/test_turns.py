@@ -6,8 +6,10 @@ import anyio
 import pytest
 
 from backchannel.client.turns import Turn, Turns
+from tests.client import fake_time
 
 pytestmark = pytest.mark.anyio
+anyio_backend = fake_time.anyio_backend
 
 
 class Hall:

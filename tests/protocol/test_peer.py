@@ -488,6 +488,7 @@ class Network(RuleBasedStateMachine):
             assert event.waiter in one.waiting.values()
         elif isinstance(event, Reply):
             assert not isinstance(message, Notification | Response | ErrorResponse)
+            assert isinstance(message, Request) or not (message.is_response or message.is_notification)
             one.send(event.message)
         else:
             self.check_dropped(one, message)

@@ -67,7 +67,7 @@ class Driver:
     def logged(self) -> list[Any]:
         return [params["data"] for method, params in self.told if method == "notifications/message"]
 
-    async def bring_up(self) -> None:
+    async def bring_up(self, initialized: bool = True) -> None:
         if self.modern:
             return
         params = {
@@ -77,7 +77,8 @@ class Driver:
         }
         await self.serve(self.exchange("initialize", params))
         await self.next()
-        self.tell("notifications/initialized")
+        if initialized:
+            self.tell("notifications/initialized")
 
     def tell(self, method: str, params: Message | None = None) -> None:
         """Send a notification."""

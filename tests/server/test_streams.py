@@ -116,6 +116,29 @@ async def test_drain_waits_for_nobody(end: str) -> None:
 
 
 @pytest.mark.anyio
+async def test_a_writer_that_nobody_reads_lets_others_run_and_can_be_cancelled() -> None:
+    stream = EventStream(limit=0)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(other)
+            for number in range(1000):
+                stream.append(message(number))
+                await stream.drain()
+            assert turns > 10
+            group.cancel_scope.cancel()
+            with pytest.raises(anyio.get_cancelled_exc_class()):
+                await stream.drain()
+
+
+@pytest.mark.anyio
 async def test_what_was_read_is_forgotten() -> None:
     stream = EventStream()
     for number in range(3):

@@ -15,15 +15,13 @@ from ..errors import ConfigurationError
 from ..protocol.types.content import EmbeddedResource, ResourceLink, UnknownContent
 from ..protocol.types.requests import ProgressParams
 from ..protocol.types.tools import CallToolResult, Tool, decode_call_tool_result
-from ..protocol.versions import SUPPORTED
-from ..protocol.versions import parse as parse_version
 from .arguments import parse
 from .keyboard import Keyboard
+from .options import Options
 from .targets import target
 from .terminal import Terminal, printable
 
-_Flag = Parameter(negative="")
-_Many = Parameter(negative="", consume_multiple=False)
+DEFAULTS = Options()
 
 
 def call(
@@ -31,11 +29,8 @@ def call(
     tool: str,
     /,
     *arguments: str,
-    json: Annotated[bool, _Flag] = False,
-    version: str = "auto",
-    root: Annotated[list[str] | None, _Many] = None,
-    header: Annotated[list[str] | None, _Many] = None,
-    timeout: float = 60,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    options: Options = DEFAULTS,
 ) -> int:
     """Call a tool. Its questions are asked in the terminal, its progress goes to stderr, its result to stdout.
 
@@ -53,30 +48,9 @@ def call(
         key=value, read as the tool's input schema has it; key:=json for raw JSON.
     json
         Print the whole result as JSON.
-    version
-        auto, legacy, modern, or a protocol version such as 2025-11-25.
-    root
-        A directory that the server is told of when it asks for roots (deprecated since protocol version 2026-07-28).
-    header
-        An HTTP header, "Name: value".
-    timeout
-        Seconds without a sign of life from the server; the clock stops while you are asked.
     """
-    if version not in ("auto", "legacy", "modern") and parse_version(version) is None:
-        known = ", ".join(("auto", "legacy", "modern", *SUPPORTED))
-        raise ConfigurationError(f"there is no protocol version {version!r}; give one of {known}")
     terminal = Terminal()
-    keyboard = Keyboard(terminal)
-    client = Client(
-        target(server),
-        elicit=keyboard.elicit,
-        elicit_url=keyboard.elicit_url,
-        sample=keyboard.sample,
-        roots=root or [],
-        version=version,
-        headers=dict(map(_header, header or ())),
-        timeout=timeout,
-    )
+    client = options.client(target(server), Keyboard(terminal))
     raw: msgspec.Raw = anyio.run(_call, client, tool, arguments, terminal)
     result = decode_call_tool_result(raw)
     text = msgspec.json.format(bytes(raw), indent=2).decode() if json else _text(result)
@@ -104,13 +78,6 @@ async def _find(client: Client, name: str) -> Tool:
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(names) or 'none'}"
     raise ConfigurationError(f"the server has no tool {name!r}; {hint}")
-
-
-def _header(given: str) -> tuple[str, str]:
-    name, colon, value = given.partition(":")
-    if not colon:
-        raise ConfigurationError(f"{given!r} is no header: give 'Name: value'")
-    return name.strip(), value.strip()
 
 
 def _text(result: CallToolResult) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -56,12 +57,11 @@ def demo(
     wire
         Only this wire; may be given more than once: legacy-stdio, modern-stdio, legacy-http, modern-http, in-process.
     """
-    names = [one.name for one in WIRES]
-    if unknown := set(wire or ()) - set(names):
-        raise ConfigurationError(f"no such wire: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    wires = _chosen(wire or ())
+    for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # the servers end with the demo
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     person = Keyboard(Terminal()) if interactive else ScriptedPerson()
     console = Console(highlight=False, soft_wrap=True)
-    wires = [one for one in WIRES if not wire or one.name in wire]
     with tempfile.TemporaryDirectory(prefix="backchannel-demo-") as folder:
         played = anyio.run(_play_all, wires, person, Path(folder), console)
     differences = list(_differences(played, strict=not interactive))
@@ -71,6 +71,14 @@ def demo(
         wires_played = f"{len(played)} wire{'s' * (len(played) > 1)}"
         console.print(Text(f"{wires_played}: the same result, and the step 'charge' ran once on each.", "bold"))
     return 1 if differences else 0
+
+
+def _chosen(given: Sequence[str]) -> list[Wire]:
+    """The wires of these names, or all. Raises: ConfigurationError."""
+    names = [one.name for one in WIRES]
+    if unknown := set(given) - set(names):
+        raise ConfigurationError(f"no such wire: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    return [one for one in WIRES if not given or one.name in given]
 
 
 async def _play_all(

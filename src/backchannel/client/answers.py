@@ -42,8 +42,8 @@ Middleware = Callable[[str, Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 MAX_PARALLEL = 8
 """How many questions are answered at once."""
-answering: ContextVar[bool] = ContextVar("answering", default=False)
-"""Whether a handler that answers a question runs here. What it calls may ask in turn, which must not wait for it."""
+_answering: ContextVar[tuple[Answers, ...]] = ContextVar("answering", default=())
+"""Whose handlers run here, each called by the one before."""
 
 
 class Answers:
@@ -99,6 +99,11 @@ class Answers:
             # "`listChanged` indicates whether the client will emit notifications" (2025-11-25 client/roots)
             declared["roots"] = {} if version.is_modern else {"listChanged": True}
         return declared
+
+    @property
+    def nested(self) -> bool:
+        """Whether one of these handlers runs here: what its own calls are asked must not wait for it to end."""
+        return self in _answering.get()
 
     def read(self, method: str, params: Any) -> Question:
         """Take a question in. `params`: raw JSON.
@@ -202,14 +207,14 @@ class Question:
         """The result. Raises: LocalProtocolError for an answer that cannot be sent, and whatever the handler raises."""
         assert self._turn is not None
         async with self._turn:
-            token = answering.set(True)
+            token = _answering.set((*_answering.get(), self._answers))
             try:
                 call = self._handler
                 for middleware in reversed(self._answers.middlewares):
                     call = partial(middleware, self.method, self.params, call)
                 return await call()
             finally:
-                answering.reset(token)
+                _answering.reset(token)
 
 
 async def _call(handler: Callable[..., Any], *args: Any) -> Any:

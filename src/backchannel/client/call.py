@@ -27,7 +27,6 @@ class Call:
         self.nested = nested
         self._idle = idle if idle is not None else math.inf
         self._total = total if total is not None else math.inf
-        self._end = math.inf
         self._held = 0
         self._lost: Exception | None = None
         self._scope = anyio.CancelScope()

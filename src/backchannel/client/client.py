@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -28,14 +29,11 @@ from .answers import (
 from .connect import PROBE_TIMEOUT, ServerInfo, connect
 from .connection import Connection, Progress
 from .listener import Listener
+from .listing import Listing
 from .rounds import MAX_ROUNDS, go_through
 from .transport import Transport
 
 logger = logging.getLogger("backchannel.client")
-MAX_PAGES = 1000
-"""Pages of one list. A server whose cursors never end is cut off there."""
-Page = TypeVar("Page", bound=ListToolsResult)
-Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 def resolve(target: Any, headers: dict[str, str] | None) -> Transport:
@@ -119,14 +117,13 @@ class Client:
         if self._log is not None:
             connection.heard.append(_LogReader(Listener(self._log, connection.nursery)))
         self._connection, self._server = connection, None
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(connection.close)
             await connection.open()
             server = await connect(connection, self._version, timeout=self._timeout, probe_timeout=self._probe_timeout)
             if self._log_level is not None and not server.version.is_modern:
                 await self._set_level(connection, server, self._log_level)
-        except BaseException:
-            await connection.close()
-            raise
+            undo.pop_all()
         self._server = server
         return self
 
@@ -233,31 +230,14 @@ class Client:
         except (msgspec.DecodeError, RecursionError) as error:
             raise RemoteProtocolError(INTERNAL_ERROR, f"the result of {name!r} is malformed: {error}") from error
 
-    async def tools(self) -> AsyncIterator[Tool]:
-        """All tools, page by page (server/tools, Listing Tools). Raises: as `request`."""
-        async for page in self._pages("tools/list", ListToolsResult):
-            for tool in page.tools:
-                yield tool
+    def tools(self) -> AsyncIterator[Tool]:
+        """All tools, page by page: `async for tool in client.tools()` (server/tools, Listing Tools). Raises: as
+        `request`."""
+        return Listing(self.request, "tools/list", ListToolsResult, "tools")
 
     async def ping(self) -> None:
         """Ask for a sign of life. On the stateless protocol, which has no ping, `server/discover` serves as one."""
         await self.request("server/discover" if self.version.is_modern else "ping")
-
-    async def _pages(self, method: str, kind: type[Page]) -> AsyncIterator[Page]:
-        """The pages of a list, up to `MAX_PAGES`. Cursors say nothing but that there is more: "an empty string is a
-        valid cursor" (server/utilities/pagination)."""
-        params: dict[str, Any] = {}
-        for _ in range(MAX_PAGES):
-            raw = await self.request(method, params)
-            try:
-                page = msgspec.json.decode(raw, type=kind)
-            except (msgspec.DecodeError, RecursionError) as error:
-                raise RemoteProtocolError(INTERNAL_ERROR, f"the result of {method} is malformed: {error}") from error
-            yield page
-            if page.next_cursor is None:
-                return
-            params = {"cursor": page.next_cursor}
-        raise RemoteProtocolError(INTERNAL_ERROR, f"{method} has not ended after {MAX_PAGES} pages")
 
     async def _set_level(self, connection: Connection, server: ServerInfo, level: str) -> None:
         if "logging" not in server.capabilities:

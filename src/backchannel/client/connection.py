@@ -46,7 +46,7 @@ from ..protocol.types.base import Implementation
 from ..protocol.types.requests import ProgressParams
 from ..protocol.versions import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_LOG_LEVEL, META_VERSION, Version
 from ..waiter import Waiter
-from .answers import Answers, Question, answering
+from .answers import Answers, Question
 from .call import Call
 from .listener import Listener
 from .transport import Transport
@@ -133,7 +133,7 @@ class Connection:
         """
         if self._lost is not None:
             raise ConnectionLost(str(self._lost)) from self._lost
-        call = Call(method, idle, total, nested=answering.get())
+        call = Call(method, idle, total, nested=self.answers.nested)
         self._calls.add(call)
         try:
             with call:
@@ -270,7 +270,7 @@ class Connection:
         held = tuple(self._calls)
         for call in held:
             call.hold()
-        question.queue(nested=answering.get() or any(call.nested for call in held))
+        question.queue(nested=self.answers.nested or any(call.nested for call in held))
         self.nursery.start(self._serve, request.id, question, scope, held)
 
     def _check(self, method: str) -> None:

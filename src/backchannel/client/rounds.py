@@ -11,7 +11,7 @@ import msgspec
 from ..errors import INTERNAL_ERROR, INVALID_PARAMS, LocalProtocolError, RemoteProtocolError, TooManyRounds
 from ..protocol.jsonrpc import encode
 from ..protocol.types.mrtr import ReceivedInputRequest, ReceivedResult
-from .answers import Answers, Question, answering
+from .answers import Answers, Question
 from .call import Call
 from .connection import Connection, Progress
 
@@ -95,7 +95,7 @@ async def answer_all(answers: Answers, requests: dict[str, ReceivedInputRequest]
     """
     questions = {key: answers.read(request.method, request.params) for key, request in requests.items()}
     for question in questions.values():
-        question.queue(nested=answering.get())
+        question.queue(nested=answers.nested)
     if len(questions) == 1:
         return {key: await question.answer() for key, question in questions.items()}
     responses: dict[str, Any] = dict.fromkeys(questions)

@@ -4,14 +4,13 @@ the same again.
 How it works: each ask and each step takes a place when it is called. Without a key the place is its ordinal among
 those without a key; with one, the key is the place. On a later round the entry that was recorded at that place is
 compared with what is asked now. What was answered or finished must match; what is still open is replaced by what is
-asked now, under a new key, so that a late answer to the old question is not taken for one to the new. `frontier` is
-the key of the question that the handler waited for when the last round ended: until that one is delivered, the handler
-repeats itself, and its notifications are silent.
+asked now, under a new key, so that a late answer to the old question is not taken for one to the new.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -20,8 +19,6 @@ from ..errors import JournalMismatch
 
 STEP = "step"
 """The kind of a step. Questions have the name of their method as kind."""
-END = "\n"
-"""The frontier of a round in which the handler ran to its end. No key is like it."""
 
 
 class Status(enum.IntEnum):
@@ -51,7 +48,6 @@ class Entry(msgspec.Struct, array_like=True, omit_defaults=True):
 
 
 class _Sealed(msgspec.Struct, array_like=True):
-    frontier: str | None
     entries: list[Entry]
 
 
@@ -62,25 +58,23 @@ _PREFIX = {"elicitation/create": "elicit", "sampling/createMessage": "sample", "
 class Journal:
     """The entries of one call. Empty in the first round."""
 
-    def __init__(self, entries: list[Entry] | None = None, frontier: str | None = None):
-        self.entries = {entry.key: entry for entry in entries or []}
-        self.frontier = frontier
-        self._places = [entry.key for entry in entries or [] if not entry.named]
+    def __init__(self, entries: Iterable[Entry] = ()):
+        self.entries = {entry.key: entry for entry in entries}
+        self._places = [entry.key for entry in self.entries.values() if not entry.named]
         self._taken: dict[str, Entry] = {}
         self._cursor = 0
 
     @classmethod
     def load(cls, data: bytes) -> Journal:
         """The journal of the round before. Raises: msgspec.DecodeError."""
-        sealed = _decoder.decode(data)
-        return cls(sealed.entries, sealed.frontier)
+        return cls(_decoder.decode(data).entries)
 
     def dump(self) -> bytes:
         """The journal as JSON, to be sealed: what has a place by its ordinal, in order, then what has a key. Entries
         that this round did not come to are kept: it may have been cut short, and what was answered stays answered."""
         placed = {key: self.entries[key] for key in self._places}
-        entries = [*placed.values(), *(entry for key, entry in self.entries.items() if key not in placed)]
-        return msgspec.json.encode(_Sealed(self.frontier, entries))
+        others = [entry for key, entry in self.entries.items() if key not in placed]
+        return msgspec.json.encode(_Sealed([*placed.values(), *others]))
 
     def place(self, kind: str, text: str, digest: str = "", key: str | None = None) -> Entry:
         """Take the next place, or the place `key`, and return the entry there.
@@ -99,7 +93,6 @@ class Journal:
         ordinal = self._cursor
         recorded = self.entries[self._places[ordinal]] if ordinal < len(self._places) else None
         if recorded is not None and self._stays(recorded, kind, text, digest):
-            self._cursor += 1
             return recorded
         key = f"{_PREFIX.get(kind, kind)}-{ordinal + 1}"
         if recorded is not None:
@@ -120,13 +113,11 @@ class Journal:
         return Entry(key, kind, text, digest, named=True)
 
     def _stays(self, recorded: Entry, kind: str, text: str, digest: str) -> bool:
-        """Whether `recorded` is what is asked now; if not, and it is open, it is dropped. Raises: JournalMismatch."""
+        """Whether `recorded` is what is asked now; if not, and it is still open, it goes. Raises: JournalMismatch."""
         if recorded.kind == kind and recorded.digest == digest and (recorded.named or recorded.text == text):
             return True
         if recorded.status is not Status.OPEN:
             raise _mismatch(recorded, kind, text)
-        if self.frontier == recorded.key:
-            self.frontier = None
         return False
 
     @property

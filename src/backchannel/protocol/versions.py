@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from .types.base import Wire
 from .types.content import AudioContent, ResourceLink, TextContent
 
 
@@ -184,7 +185,7 @@ def finish(version: Version, method: str, result: dict[str, Any], server_info: A
     for name in ("resultType", "ttlMs", "cacheScope"):
         result.pop(name, None)
     if method == "tools/list":
-        result["tools"] = [_legacy_tool(features, msgspec.to_builtins(tool)) for tool in result.get("tools", ())]
+        result["tools"] = [_legacy_tool(features, tool) for tool in result.get("tools", ())]
     elif method == "tools/call":
         if "structuredContent" in result and not _carries(features, result["structuredContent"]):
             del result["structuredContent"]
@@ -202,12 +203,13 @@ def _carries(features: Features, value: Any) -> bool:
     return isinstance(msgspec.to_builtins(value), dict)
 
 
-def _legacy_tool(features: Features, tool: dict[str, Any]) -> dict[str, Any]:
+def _legacy_tool(features: Features, tool: Wire | dict[str, Any]) -> dict[str, Any]:
     """A tool's entry without the members that its version lacks: before 2026-07-28 an output schema is an object's."""
+    members = tool.members() if isinstance(tool, Wire) else tool
     shown = features.tool
-    if (tool.get("outputSchema") or {}).get("type") != "object":
+    if (members.get("outputSchema") or {}).get("type") != "object":
         shown = shown - {"outputSchema"}
-    return {name: value for name, value in tool.items() if name in shown}
+    return {name: value for name, value in members.items() if name in shown}
 
 
 def _legacy_block(version: Version, block: Any) -> Any:

@@ -5,8 +5,9 @@ is open ends the round: the inputs are suspended from then on, whatever the hand
 questions and the sealed journal to the client. The client calls again, and the handler runs from the top.
 
 It repeats itself then, but the client hears nothing twice: the journal also has what was told. Progress is new if it is
-higher than before, a log message if the line that sends it has sent more of them than before. So it does not matter in
-which order the tasks of a handler run in another round, nor which questions were answered.
+higher than before, a log message if the line that sends it has sent more of them than before. Where tasks of a handler
+share a line, they are told apart by the last question with a key that each of them has the answer to. So it does not
+matter in which order they run in another round, nor which questions were answered first.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import anyio.lowlevel
@@ -35,7 +37,8 @@ from .question import Question, Suspend, Where
 T = TypeVar("T")
 _TOLD = "\ntold"
 """The key of the entry for what was told. No key of a question is like it."""
-_BRIEF = 200  # characters of a question's text that the journal keeps
+_lane: ContextVar[str] = ContextVar("lane", default="")  # the key of the last question with a key that was answered
+_BRIEF = 180  # characters of a question's text that the journal keeps
 
 
 class _Told(msgspec.Struct, array_like=True):
@@ -108,7 +111,7 @@ class JournaledInputs(Inputs):
         return self.journal.dump()
 
     def is_new(self, where: Where) -> bool:
-        line = f"{os.path.basename(where[0])}:{where[1]}"
+        line = f"{os.path.basename(where[0])}:{where[1]} {_lane.get()}"
         self._lines[line] += 1
         return self._lines[line] > self._told.lines.get(line, 0)
 
@@ -130,11 +133,14 @@ class JournaledInputs(Inputs):
 
     async def _fetch(self, ask: Ask[Any], ticket: Entry) -> Any:
         if ticket.status is Status.OPEN:
-            await anyio.lowlevel.checkpoint()  # other tasks may have questions for the same round
+            for _ in range(2):  # other tasks may have questions for the same round; twice, for trio shuffles
+                await anyio.lowlevel.checkpoint()
             if not self.suspended:
                 self.suspended = True
                 self.stopped_at = self._requests[ticket.key][1]
             raise Suspend
+        if ticket.named:
+            _lane.set(ticket.key)
         if ticket.status is Status.FAILED:
             raise AskTimeout(f"the client did not answer {ask.method} in time")
         return ticket.value

@@ -6,12 +6,14 @@ from collections import deque
 from collections.abc import Callable
 
 import anyio
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..protocol.jsonrpc import ErrorResponse, Message, Response
 
 HIGH_WATER = 256
 """How many unread messages make `drain` wait."""
 LIMIT = 10_000
+_TURN = 32
 
 
 class EventStream:
@@ -32,6 +34,7 @@ class EventStream:
         self._keep = keep
         self._reader: object = None
         self._deserted = False
+        self._drained = 0
         self._changed: anyio.Event | None = None
         self.started = False
         self.closed = False
@@ -108,7 +111,9 @@ class EventStream:
 
     async def drain(self) -> None:
         """Wait until the reader has caught up, so that a fast writer does not fill the memory. Where nobody reads there
-        is nothing to wait for."""
+        is nothing to wait for, but others get their turn all the same, and a cancellation gets through."""
+        self._drained += 1
+        await (checkpoint() if self._drained % _TURN == 0 else checkpoint_if_cancelled())
         while len(self) >= HIGH_WATER and not self.closed and not self._deserted:
             await self._change()
 

@@ -58,8 +58,8 @@ async def test_a_call_outlives_its_connection_and_every_message_comes_once() -> 
     counter = Counter()
     async with wire(counter.server) as there:
         session = await there.session()
-        response = await session.post(call("count", id="c", token="t", to=3))
         counter.steps[0].set()
+        response = await session.post(call("count", id="c", token="t", to=3))
         [(first, one)] = await events(response, 1)
         response.drop()
         counter.steps[1].set()
@@ -80,8 +80,8 @@ async def test_a_call_that_still_runs_is_followed_to_its_end() -> None:
     counter = Counter()
     async with wire(counter.server) as there:
         session = await there.session()
-        response = await session.post(call("count", token="t", to=2))
         counter.steps[0].set()
+        response = await session.post(call("count", token="t", to=2))
         [(first, _)] = await events(response, 1)
         response.drop()
         for attempt in range(3):
@@ -114,8 +114,8 @@ async def test_a_client_that_comes_back_before_its_old_connection_is_missed_take
     counter = Counter()
     async with wire(counter.server) as there:
         session = await there.session()
-        old = await session.post(call("count", token="t", to=2))
         counter.steps[0].set()
+        old = await session.post(call("count", token="t", to=2))
         await events(old, 1)
         new = await session.http("GET", last_event_id="1-1")
         await new.event()
@@ -275,6 +275,7 @@ async def test_a_client_that_does_not_read_its_stream_fills_no_memory() -> None:
         session = await there.session()
         response = await session.post(call("run", token="t"))
         await response.message()
+        response.connection.writer.transport.pause_reading()
         [object_] = there.app.sessions._sessions.values()
         stream = object_.find("1-0").stream
         stuck = 0
@@ -308,6 +309,7 @@ async def test_a_modern_call_ends_when_its_client_leaves_without_reading() -> No
     async with wire(server) as there:
         response = await there.modern(call("run", token="t"))
         await response.message()
+        response.connection.writer.transport.pause_reading()
         response.drop()
         await ended.wait()
         assert outcome == ["CancelledError"]

@@ -42,8 +42,8 @@ class Uvicorn(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(app: Any, lifespan: str = "on") -> AsyncIterator[int]:
-    """Serve an ASGI app; gives the port."""
+async def serving(app: Any, lifespan: str = "on", close: bool = True) -> AsyncIterator[int]:
+    """Serve an ASGI app; gives the port. close: end the app first, as `run` does."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(app, lifespan=lifespan, log_config=None, ws="none", timeout_graceful_shutdown=5)  # type: ignore[arg-type]
         server = Uvicorn(config)
@@ -51,7 +51,7 @@ async def serving(app: Any, lifespan: str = "on") -> AsyncIterator[int]:
         try:
             yield listener.getsockname()[1]
         finally:
-            if hasattr(app, "close"):
+            if close and hasattr(app, "close"):
                 await app.close()
             await server.end()
 
@@ -308,12 +308,14 @@ async def until(condition: Callable[[], bool]) -> None:
 class Asgi:
     """One request to an ASGI app, whose every `receive` and `send` the test decides."""
 
-    def __init__(self, app: Any, message: dict[str, Any] | bytes, headers: dict[str, str] | None = None):
+    def __init__(
+        self, app: Any, message: dict[str, Any] | bytes, headers: dict[str, str] | None = None, method: str = "POST"
+    ):
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
         named = {"host": "localhost", "content-type": "application/json", "accept": BOTH, **(headers or {})}
         self.scope = {
             "type": "http",
-            "method": "POST",
+            "method": method,
             "path": "/mcp",
             "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in named.items()],
         }

@@ -134,9 +134,9 @@ class Posts:
         session, id = exchange.session, exchange.request.id
 
         def gone() -> None:
-            reply.leave()
             if session is None:
                 exchange.cancel("the client has left")
+            reply.leave()
 
         if session is not None:
             session.peer.serve(id, exchange)

@@ -55,14 +55,16 @@ class Reply:
     def begin(self) -> None:
         """Begin the event stream, where the client can read one and is still there."""
         if self._written is None and self._accept.sse and not self._left and not self._nursery.closed:
-            self._written, self._scope = asyncio.Event(), anyio.CancelScope()
-            self._nursery.start(self._write, self._written, self._scope)
+            self._written = asyncio.Event()
+            self._nursery.start(self._write, self._written)
 
-    async def _write(self, written: asyncio.Event, scope: anyio.CancelScope) -> None:
+    async def _write(self, written: asyncio.Event) -> None:
         session, stream = self._session, self.stream
         reading = session.add(stream) if session is not None else Reading(stream)
         try:
-            with scope:
+            with anyio.CancelScope() as self._scope:
+                if self._left:
+                    self._scope.cancel()
                 size = await send_events(self._send, reading, self._keep_alive, self.headers)
                 if session is not None and stream.closed and size > _KEPT:
                     session.forget(reading)

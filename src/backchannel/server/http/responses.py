@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from ...errors import LocalProtocolError
 from ...protocol.jsonrpc import ErrorObject, ErrorResponse, Message, Request, encode_anyway
@@ -19,6 +20,7 @@ logger = logging.getLogger("backchannel.http")
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 RawHeaders = list[tuple[bytes, bytes]]
+_CHUNK = 16384  # bytes that are sent at once, where there are many small messages
 _JSON = (b"content-type", b"application/json")
 _SSE: RawHeaders = [
     (b"content-type", b"text/event-stream"),
@@ -53,6 +55,8 @@ async def send_events(send: Send, reading: Reading, keep_alive: float, headers: 
         chunk = encode_event(b"", id=reading.event_id) if reading.primed else b""
         while True:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            if len(stream):
+                await anyio.lowlevel.checkpoint()  # sending need not wait, and others want their turn
             with anyio.move_on_after(keep_alive) as quiet:
                 message = await stream.next(reader)
             if quiet.cancelled_caught:
@@ -60,7 +64,7 @@ async def send_events(send: Send, reading: Reading, keep_alive: float, headers: 
             elif message is None:
                 break
             else:
-                chunk = _event(message, reading)
+                chunk = await _events(message, reading, reader)
                 size += len(chunk)
         await send({"type": "http.response.body", "body": b""})
     except OSError:
@@ -68,6 +72,16 @@ async def send_events(send: Send, reading: Reading, keep_alive: float, headers: 
     finally:
         stream.leave(reader)
     return size
+
+
+async def _events(message: Message | None, reading: Reading, reader: object) -> bytes:
+    """A message, and some that lie behind it, as events."""
+    events, size = [], 0
+    while message is not None:
+        events.append(_event(message, reading))
+        size += len(events[-1])
+        message = await reading.stream.next(reader) if len(reading.stream) and size < _CHUNK else None
+    return b"".join(events)
 
 
 def _event(message: Message, reading: Reading) -> bytes:
