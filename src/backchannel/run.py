@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigurationError
 from .server.server import Server
-from .server.state import ENVIRONMENT
 
 if TYPE_CHECKING:
     from .server.http.app import HttpApp, Verify
@@ -36,10 +33,8 @@ def run(server: Server, *, http: str | None = None, workers: int = 1, **options:
         return
     from .server.http.listen import is_loopback, listen, parse
 
-    if workers > 1:
-        if options.setdefault("sessions", False):
-            raise ConfigurationError("sessions need workers=1: a session lives in one process")
-        os.environ.setdefault(ENVIRONMENT, secrets.token_urlsafe(32))
+    if workers > 1 and options.setdefault("sessions", False):
+        raise ConfigurationError("sessions need workers=1: a session lives in one process")
     if not is_loopback(parse(http)[0]):
         options.setdefault("allowed_hosts", ["*"])
     listen(http_app(server, **options), http, workers=workers)

@@ -197,6 +197,37 @@ async def test_a_late_answer_to_the_probe_does_no_harm() -> None:
         assert client.version == LEGACY
 
 
+@pytest.mark.parametrize("anyio_backend", FAKE_TIME)
+@pytest.mark.parametrize("awake", [True, False])
+async def test_a_modern_server_that_is_slow_to_start_is_found_all_the_same(awake: bool) -> None:
+    """A package runner may take longer than the probe waits. Then the server answers the probe too late, and refuses
+    `initialize`."""
+    script = Script(MODERN)
+    found = script.on.pop("server/discover")
+
+    def refuse(params: Json) -> Json:
+        if awake:
+            script.on["server/discover"] = found
+        raise RpcError(-32601, "initialize is not accepted")
+
+    script.on["initialize"] = refuse
+    client = Client(script, probe_timeout=1)
+    if awake:
+        async with client:
+            assert client.version == MODERN
+    else:
+        with pytest.raises(RemoteProtocolError, match="initialize is not accepted"):
+            await client.open()
+    assert methods(script) == ["server/discover", "initialize", "server/discover"]
+
+
+async def test_a_legacy_server_that_refuses_is_not_probed_again() -> None:
+    script = Script(on={"initialize": failing(-32603)})
+    with pytest.raises(RemoteProtocolError):
+        await Client(script).open()
+    assert methods(script) == ["server/discover", "initialize"]
+
+
 # One era, one version.
 
 

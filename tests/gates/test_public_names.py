@@ -10,14 +10,14 @@ from tests.gates.source import SRC
 
 NAMES = {
     *("Server", "Context", "Client", "run", "http_app", "StdioServer", "RequestState", "Limits", "Principal"),
-    *("Elicit", "Sample", "Roots", "InputRequired"),
+    *("Elicit", "Sample", "Roots"),
     *("Outcome", "Accepted", "Declined", "Cancelled"),
 }
 EXCEPTIONS = {
     "BackchannelError",
     *("ProtocolError", "LocalProtocolError", "RemoteProtocolError"),
     *("AskError", "MissingCapability", "NoBackChannel", "CannotAskHere", "CallFinished", "SessionClosed"),
-    *("AskTimeout", "InvalidAnswer", "Refused", "RootsUnknown"),
+    *("AskTimeout", "InvalidAnswer", "Refused", "ClientLied", "RootsUnknown"),
     *("ReplayError", "JournalMismatch", "StateRejected", "StateTooLarge", "TooManyRounds"),
     *("StepError", "ToolError"),
     *("ConnectionFailed", "ConnectionLost", "RequestTimeout", "OutcomeUnknown", "UnsupportedVersion", "AuthRequired"),

@@ -87,7 +87,9 @@ def test_the_error_says_what_is_required_as_an_object() -> None:
     assert caught.value.data == {"requiredCapabilities": {"elicitation": {"url": {}}}}
 
 
-ALL, TOOLS, CONTEXT = {"tools": {}, "context": {}}, {"tools": {}}, {"context": {}}
+TOOLS: dict[str, Any] = {"tools": {}}
+CONTEXT: dict[str, Any] = {"context": {}}
+ALL = TOOLS | CONTEXT
 FROM_NOV, BELOW = [V_NOV, MODERN], [V24, V_MAR, V_JUN]
 
 

@@ -165,12 +165,21 @@ def test_what_is_still_open_is_replaced_by_what_is_asked_now(kind: str, text: st
     entry = journal.place(kind, text, digest)
     assert (entry.kind, entry.text, entry.digest, entry.status) == (kind, text, digest, Status.OPEN)
     assert entry.key not in ("elicit-1", "elicit-2")
-    assert journal.open_questions == [entry]
+    assert journal.open_questions == [entry] and set(journal.entries) == {entry.key, "elicit-2"}
     journal.fill({"elicit-1": raw("an answer to the old question")})
     assert entry.status is Status.OPEN
     following = again(journal)
     assert following.place(kind, text, digest) == entry
     assert following.place(ELICIT, "next?", "s").key == "elicit-2"
+
+
+@pytest.mark.rule("P6")
+def test_a_place_never_has_the_same_key_for_two_questions() -> None:
+    journal, keys = Journal(), []
+    for text in ("a", "b", "c", "a", "b"):
+        journal = again(journal)
+        keys.append(journal.place(ELICIT, text).key)
+    assert len(set(keys)) == 5
 
 
 @pytest.mark.rule("P6")
@@ -281,8 +290,8 @@ CALLS = st.builds(
 
 def distinct(calls: list[Call]) -> list[Call]:
     """Calls that use no key twice."""
-    seen: set[str | None] = set()
-    return [call for call in calls if call.key is None or not (call.key in seen or seen.add(call.key))]  # type: ignore[func-returns-value]
+    first = {call.key: call for call in reversed(calls)}
+    return [call for call in calls if call.key is None or call is first[call.key]]
 
 
 PROGRAMS = st.lists(CALLS, max_size=8).map(distinct)

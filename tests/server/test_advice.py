@@ -23,6 +23,7 @@ def _nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 log = logging.getLogger("tests")
+SOURCE = Path(__file__).read_text(encoding="utf-8").splitlines()
 
 
 def send_mail() -> None: ...
@@ -118,9 +119,8 @@ async def test_what_is_done_before_a_question_is_named_once(
             assert text(await wire.rounds("tool", lambda *_: YES)) == "True"
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("backchannel.server", logging.WARNING)
-    source = Path(__file__).read_text(encoding="utf-8").splitlines()
     place = record.getMessage().split(": ")[0].rpartition(":")
-    assert place[0] == __file__ and source[int(place[2]) - 1].endswith("# here")
+    assert place[0] == __file__ and SOURCE[int(place[2]) - 1].endswith("# here")
     assert "await ctx.step('" in record.getMessage()
 
 

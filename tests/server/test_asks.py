@@ -181,7 +181,10 @@ def test_a_question_asked_again_is_the_same_question() -> None:
     ask = Elicit("Your age?", int)
     again = ask.again(InvalidAnswer("bad", ("value: is too old", "value: is odd")))
     assert (again.text, again.digest) == (ask.text, ask.digest)
-    assert again.params(MODERN, "id").message == "Your age?\n\nThe last answer would not do: value: is too old; value: is odd"
+    assert (
+        again.params(MODERN, "id").message
+        == "Your age?\n\nThe last answer would not do: value: is too old; value: is odd"
+    )
     assert Confirm("a").again(InvalidAnswer("bad")).text == "a"
 
 
@@ -221,7 +224,9 @@ def test_paths_lie_in_roots_by_whole_segments(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("R21", "R72")
-@pytest.mark.parametrize("uri", ["file://[", "file:relative", "file://elsewhere/", "https://a/", "", "file:///%00", "file:"])
+@pytest.mark.parametrize(
+    "uri", ["file://[", "file:relative", "file://elsewhere/", "https://a/", "", "file:///%00", "file:"]
+)
 def test_a_root_that_is_no_directory_of_this_host_allows_nothing(uri: str) -> None:
     roots = Roots().read(msgspec.json.encode({"roots": [{"uri": uri}]}))
     assert len(roots) == 1

@@ -75,7 +75,9 @@ async def test_what_a_handler_knows_of_its_call(version: str) -> None:
 
     @server.tool
     async def tool(ctx: Context) -> str:
-        seen.append((ctx.call_id, ctx.round, ctx.version, ctx.method, ctx.target, ctx.principal, ctx.client.capabilities))
+        seen.append(
+            (ctx.call_id, ctx.round, ctx.version, ctx.method, ctx.target, ctx.principal, ctx.client.capabilities)
+        )
         await ctx.confirm("sure?")
         return "done"
 

@@ -1,6 +1,7 @@
 """What becomes of a handler that suspends, is cancelled, fails, or is wrapped; and what a state is bound to."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -716,6 +717,40 @@ async def test_a_thousand_asking_calls_at_once(version: str) -> None:
                     results[response["id"]] = text(response)
             assert [results[e.request.id] for e in exchanges] == [f"{n} {n}" for n in range(1000)]
         await wire.idle()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@both_eras
+async def test_a_call_leaves_no_cycles_for_the_collector(version: str) -> None:
+    server = Server("test")
+
+    @server.tool
+    async def tool(ctx: Context, ask: bool) -> str:
+        await ctx.progress(1)
+        return repr(await ctx.confirm("sure?")) if ask else "done"
+
+    async with driver(server, version) as wire:
+
+        async def calls(ask: bool) -> None:
+            for _ in range(5):
+                await wire.rounds("tool", lambda *_: YES, {"ask": ask}, _meta={"progressToken": 1})
+            wire.last = None
+            wire.sent.clear()
+
+        for ask in (False, True):
+            await calls(ask)
+            gc.collect()
+            gc.disable()
+            try:
+                await calls(ask)
+                gc.set_debug(gc.DEBUG_SAVEALL)
+                gc.collect()
+                left = [thing for thing in gc.garbage if type(thing).__module__.startswith("backchannel")]
+            finally:
+                gc.set_debug(0)
+                gc.garbage.clear()
+                gc.enable()
+            assert [type(thing).__name__ for thing in left] == []
 
 
 @pytest.mark.rule("R28", "R12")

@@ -201,6 +201,22 @@ async def test_a_thread_of_an_async_tool_asks_with_a_key(version: str) -> None:
         assert wire.progress == [1]
 
 
+@pytest.mark.rule("P2")
+@both_eras
+async def test_a_step_of_a_sync_tool_is_a_task_of_its_own(version: str) -> None:
+    server = Server("test", debug=True)
+
+    @server.tool
+    def tool(ctx: Context) -> str:
+        async def work() -> bool:
+            return await ctx.confirm("sure?")
+
+        return repr(ctx.step("work", work).wait())
+
+    async with driver(server, version) as wire:
+        assert "in another task" in failed(await wire.call("tool"))
+
+
 @both_eras
 async def test_a_sync_tool_may_ask_on_the_event_loop_too(version: str) -> None:
     server = Server("test")
@@ -565,7 +581,14 @@ async def test_the_end_of_the_session_ends_its_calls() -> None:
 @pytest.mark.rule("R40", "R43")
 @pytest.mark.parametrize(
     ("version", "end"),
-    [(LEGACY, "result"), (LEGACY, "error"), (LEGACY, "cancelled"), (MODERN, "result"), (MODERN, "error"), (MODERN, "suspended")],
+    [
+        (LEGACY, "result"),
+        (LEGACY, "error"),
+        (LEGACY, "cancelled"),
+        (MODERN, "result"),
+        (MODERN, "error"),
+        (MODERN, "suspended"),
+    ],
 )
 async def test_after_its_call_a_context_is_of_no_use(version: str, end: str) -> None:
     server, kept = Server("test"), []

@@ -71,6 +71,7 @@ async def test_after_a_mismatch_nothing_else_works(caplog: pytest.LogCaptureFixt
             lambda: ctx.progress(1),
             lambda: ctx.step("work", lambda: errors.append("ran")),
         ]
+        ctx.confirm("made?", key="made")  # and never awaited
         for operation in operations if ctx.round > 1 else operations[:1]:
             try:
                 await operation()
@@ -85,10 +86,6 @@ async def test_after_a_mismatch_nothing_else_works(caplog: pytest.LogCaptureFixt
         assert wire.told == []
     assert errors == [JournalMismatch] * 4
     assert "sure in round 1?" in caplog.text
-
-
-class Name(BaseModel):
-    name: str
 
 
 CHANGES: dict[str, tuple[Callable[[Context], Any], Callable[[Context], Any], Any]] = {
@@ -234,7 +231,9 @@ async def test_unknown_keys_are_ignored_and_missing_answers_asked_again() -> Non
     async with driver(server) as wire:
         first = await wire.call("tool")
         assert list(asked(first)) == ["elicit-1", "odd key/é"]
-        second = await wire.call("tool", **retry(first, **{"odd key/é": accept("B"), "elicit-2": 1, "": None, "\ntold": 2}))
+        second = await wire.call(
+            "tool", **retry(first, **{"odd key/é": accept("B"), "elicit-2": 1, "": None, "\ntold": 2})
+        )
         assert list(asked(second)) == ["elicit-1"]
         again = retry(second, **{"elicit-1": accept("A"), "odd key/é": accept("changed")})
         assert text(await wire.call("tool", **again)) == "AB"
@@ -355,7 +354,9 @@ async def test_too_many_invalid_answers_are_a_typed_error_with_all_fields(versio
 
 @pytest.mark.case("B21")
 @both_eras
-@pytest.mark.parametrize(("given", "wanted"), [({"action": "cancel", "content": None}, "Cancelled"), (DECLINED, "Declined")])
+@pytest.mark.parametrize(
+    ("given", "wanted"), [({"action": "cancel", "content": None}, "Cancelled"), (DECLINED, "Declined")]
+)
 async def test_refusals_parse(given: Any, wanted: str, version: str) -> None:
     server = Server("test")
 
@@ -456,7 +457,9 @@ async def never_awaited(ctx: Context) -> str:
 
 @pytest.mark.rule("P9", "R140", "R60")
 @pytest.mark.filterwarnings("ignore:a question or step was made:RuntimeWarning")
-@pytest.mark.parametrize("handler", [in_sequence, made_together, made_together_awaited_backwards, in_tasks, never_awaited])
+@pytest.mark.parametrize(
+    "handler", [in_sequence, made_together, made_together_awaited_backwards, in_tasks, never_awaited]
+)
 @pytest.mark.parametrize("first", ["both", "elicit-1", "elicit-2", "none"])
 async def test_nothing_is_told_twice_and_progress_never_goes_back(handler: Any, first: str) -> None:
     """Whichever of the questions is answered first."""
@@ -498,6 +501,44 @@ async def test_what_is_told_in_one_round_only_hides_nothing_in_the_next() -> Non
     async with driver(server) as wire:
         assert text(await wire.rounds("tool", lambda *_: YES, **TELL)) == "done"
         assert wire.logged == ["starting", "going on", "ending"]
+
+
+@pytest.mark.rule("P9")
+async def test_what_a_round_did_not_come_to_stays_told() -> None:
+    server = Server("test")
+
+    @server.tool
+    async def tool(ctx: Context) -> str:
+        if ctx.round == 2:
+            await ctx.log("info", "even")
+        else:
+            await ctx.log("info", "odd")
+        await ctx.confirm("a?")
+        await ctx.confirm("b?")
+        return "done"
+
+    async with driver(server) as wire:
+        assert text(await wire.rounds("tool", lambda *_: YES, **TELL)) == "done"
+        assert wire.logged == ["odd", "even"]
+
+
+@pytest.mark.rule("P9")
+async def test_rounds_that_run_in_one_task_know_nothing_of_each_other() -> None:
+    """As under an ASGI client in the process: what a context variable was set to stays."""
+    server = Server("test")
+
+    @server.tool
+    async def tool(ctx: Context) -> str:
+        await tell(ctx, 1)
+        await ctx.confirm("a?", key="a")
+        await tell(ctx, 2)
+        await ctx.confirm("b?", key="b")
+        return "done"
+
+    async with driver(server) as wire:
+        for _ in range(2):
+            assert text(await wire.rounds("tool", lambda *_: YES, **TELL)) == "done"
+        assert wire.logged == wire.progress == [1, 2] * 2
 
 
 # P14: deadlines.

@@ -39,4 +39,7 @@ async def test_outcomes_are_matched(version: str) -> None:
     async with driver(server, version) as wire:
         for given, wanted in ((accept(3), "size 3"), (DECLINED, "none"), ({"action": "cancel"}, "later")):
             assert text(await wire.rounds("tool", lambda *_, given=given: given)) == wanted
-        assert failed(await wire.rounds("strict", lambda *_: DECLINED)) == "the question 'Size?' was answered with 'decline'"
+        assert (
+            failed(await wire.rounds("strict", lambda *_: DECLINED))
+            == "the question 'Size?' was answered with 'decline'"
+        )

@@ -233,9 +233,9 @@ async def charge_once(how: str) -> None:
     charged: list[int] = []
 
     async def charge(amount: int) -> int:
+        charged.append(amount)
         for _ in range(5):
             await anyio.lowlevel.checkpoint()
-        charged.append(amount)
         return amount
 
     def charge_in_a_thread(amount: int) -> int:

@@ -64,13 +64,25 @@ async def connect(
     if not legacy:
         return await _discover(connection, modern, timeout)
     found = await _probe(connection, modern, legacy, probe_timeout)
-    return found if isinstance(found, ServerInfo) else await _initialize(connection, found, legacy, timeout)
+    if isinstance(found, ServerInfo):
+        return found
+    try:
+        return await _initialize(connection, found or legacy[0], legacy, timeout)
+    except RemoteProtocolError as refused:
+        if found is not None:
+            raise
+        # It was silent, and answers now: a modern server that took long to start.
+        try:
+            return await _discover(connection, modern, probe_timeout)
+        except (RemoteProtocolError, RequestTimeout, UnsupportedVersion):
+            raise refused from None
 
 
 async def _probe(
     connection: Connection, modern: Sequence[Version], legacy: Sequence[Version], timeout: float
-) -> ServerInfo | Version:
-    """Ask for `server/discover`. A version means that the server is legacy, and is what to offer it.
+) -> ServerInfo | Version | None:
+    """Ask for `server/discover`. A version means that the server is legacy, and is what to offer it; None that it said
+    nothing, so it is taken for legacy.
 
     The fallback depends on no one error code: whatever is not a recognised modern error comes from a legacy server.
     """
@@ -83,7 +95,8 @@ async def _probe(
             raise
         return offer
     except RequestTimeout:
-        why = "did not answer"
+        logger.debug("the server did not answer server/discover; taken for one of the session-based protocol")
+        return None
     except ConnectionLost:
         if connection.lost is not None:
             raise

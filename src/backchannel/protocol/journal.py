@@ -93,6 +93,7 @@ class Journal:
         ordinal = self._cursor
         recorded = self.entries[self._places[ordinal]] if ordinal < len(self._places) else None
         if recorded is not None and self._stays(recorded, kind, text, digest):
+            self._cursor += 1
             return recorded
         key = f"{_PREFIX.get(kind, kind)}-{ordinal + 1}"
         if recorded is not None:

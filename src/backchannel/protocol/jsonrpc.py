@@ -183,13 +183,12 @@ def _diagnose(data: bytes, why: str) -> Malformed:
     found = re.search(r"`\$\.(\w+)", why)
     member = found[1] if found else ""
     text = _WRONG.get(member, 'Invalid Request: not an object with jsonrpc "2.0"')
-    return _malformed(data, INVALID_REQUEST, text, readable_id=member != "id")
+    return _malformed(data, INVALID_REQUEST, text)
 
 
-def _malformed(data: bytes, code: int, text: str, readable_id: bool = True) -> Malformed:
+def _malformed(data: bytes, code: int, text: str) -> Malformed:
     id, members = scan(data)
-    is_response = bool(members & {"result", "error"}) and "method" not in members
-    return Malformed(code, text, id if readable_id else None, is_response)
+    return Malformed(code, text, id, bool(members & {"result", "error"}) and "method" not in members)
 
 
 # The quantifiers are possessive: what does not match fails at once, and a scan is linear whatever the bytes are.

@@ -53,15 +53,8 @@ class _ReverseCall(Waiter):
 class DirectInputs(Inputs):
     """Asks on the call's own stream. timeout: seconds for a question that has none of its own."""
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        nursery: Nursery,
-        call_id: str,
-        threaded: bool = False,
-        timeout: float | None = None,
-    ):
-        super().__init__(exchange, nursery, call_id, threaded)
+    def __init__(self, exchange: Exchange, nursery: Nursery, threaded: bool = False, timeout: float | None = None):
+        super().__init__(exchange, nursery, threaded)
         self._timeout = timeout
         self._open: set[_ReverseCall] = set()
 
@@ -134,6 +127,15 @@ class DirectInputs(Inputs):
         finally:
             self.exchange.resume()
         return True
+
+    async def fetch(self, asks: dict[str, Ask[Any]]) -> dict[str, Any]:
+        """Ask all at once. Returns the raw answers under the same keys. Raises: as the questions do."""
+        self._reach()
+        tickets = {key: self._put(ask, key, None, ("", 0)) for key, ask in asks.items()}
+        try:
+            return {key: await self._fetch(asks[key], ticket) for key, ticket in tickets.items()}
+        finally:
+            self.close()
 
     def _withdraw(self, ticket: _ReverseCall) -> None:
         """If the client has not answered, tell it, so that its dialog closes."""

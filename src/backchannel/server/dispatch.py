@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import math
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -91,7 +90,7 @@ class Dispatcher:
                 raise
             answer = describe(error, exchange, self.server.debug)
         finally:
-            exchange.finished = True
+            exchange.finished, exchange.inputs = True, None
         if isinstance(answer, ErrorObject):
             return ErrorResponse(exchange.request.id, answer)
         return Response(exchange.request.id, self._finish(exchange, answer))
@@ -126,33 +125,38 @@ class Dispatcher:
     async def _ask(self, exchange: Exchange, handler: ToolHandler) -> Any:
         """Run a handler that may ask, under the limit of its time, until it ends or its round does."""
         timeout = handler.timeout
-        inputs = exchange.inputs = self._inputs(exchange, handler.threaded)
+        inputs = self._inputs(exchange, handler.threaded)
         deadline = anyio.current_time() + timeout if timeout is not None else math.inf
-        try:
-            with anyio.CancelScope(deadline=deadline) as scope:
-                exchange.scope = scope
-                if exchange.cancelled:
-                    scope.cancel()
-                return await self._handle(exchange, inputs, handler)
-        finally:
-            inputs.close()
+        with anyio.CancelScope(deadline=deadline) as scope:
+            exchange.scope = scope
+            if exchange.cancelled:
+                scope.cancel()
+            while True:
+                exchange.inputs = inputs
+                try:
+                    result = await self._handle(exchange, inputs, handler)
+                finally:
+                    inputs.close()
+                if not inputs.suspended or exchange.version.is_modern:
+                    return result
+                inputs = await self._answered(exchange, inputs, handler)
         if exchange.cancelled:
             raise CallFinished("the client cancelled the request")
         raise ToolError(f"the tool took longer than its limit of {timeout:g} s")
 
     async def _handle(self, exchange: Exchange, inputs: Inputs, handler: ToolHandler) -> Any:
         """One run of a handler. Once its inputs are stopped, they say how the round ends, and the handler does not."""
-        ended_by: BaseException | None = None
         result: Any = None
+        how = "returned"
         try:
             context = Context(exchange, self.lifespan, inputs)
             result = await self.server.tools.call(handler, context, exchange.params, self._limiter)
         except BaseException as error:
             if _is_final(error) or not inputs.stopped:
                 raise
-            ended_by = error
+            how = "" if _holds(error, Suspend) else f"raised {type(error).__name__}"
         if inputs.suspended:
-            self._look_back(inputs, handler, ended_by)
+            self._look_back(inputs, handler, how)
         elif not inputs.stopped:
             await inputs.settle()
         if inputs.failure is not None:
@@ -160,23 +164,37 @@ class Dispatcher:
         if not inputs.suspended:
             return result
         await inputs.finish_steps()
-        inputs.asked = self._question(exchange, inputs)
+        if exchange.version.is_modern:
+            inputs.asked = self._question(exchange, inputs)
         return inputs.asked
+
+    async def _answered(self, exchange: Exchange, inputs: Inputs, handler: ToolHandler) -> Inputs:
+        """The next round of a call that is replayed although its session could be asked directly: here the server asks,
+        by reverse calls, and enters the handler again."""
+        assert isinstance(inputs, JournaledInputs)
+        threaded = handler.threaded
+        direct = DirectInputs(exchange, self.nursery, threaded, self.server.limits.ask_timeout)
+        answers = await direct.fetch(inputs.asks)
+        journal = Journal.load(inputs.dump())
+        following = JournaledInputs(
+            exchange, self.nursery, threaded, inputs.call_id, journal, inputs.round + 1, clock=self.server.state.clock
+        )
+        following.started = inputs.started
+        following.answer(answers)
+        return following
 
     def _inputs(self, exchange: Exchange, threaded: bool) -> Inputs:
         """The one place that chooses how a handler's questions get to the client."""
-        if not exchange.version.is_modern:
-            return DirectInputs(
-                exchange, self.nursery, uuid.uuid4().hex, threaded, timeout=self.server.limits.ask_timeout
-            )
         params, state = exchange.params, self.server.state
-        if params.request_state is None:
-            return JournaledInputs(exchange, self.nursery, uuid.uuid4().hex, threaded, clock=state.clock)
+        if not exchange.version.is_modern and not self.server.always_replay:
+            return DirectInputs(exchange, self.nursery, threaded, self.server.limits.ask_timeout)
+        if params.request_state is None or not exchange.version.is_modern:
+            return JournaledInputs(exchange, self.nursery, threaded, clock=state.clock)
         flow = state.open(params.request_state, self._binding(exchange), self.server.name)
         try:
             journal = Journal.load(flow.journal)
             inputs = JournaledInputs(
-                exchange, self.nursery, flow.call_id, threaded, journal, flow.round + 1, clock=state.clock
+                exchange, self.nursery, threaded, flow.call_id, journal, flow.round + 1, clock=state.clock
             )
         except msgspec.DecodeError:
             raise StateRejected from None
@@ -198,19 +216,19 @@ class Dispatcher:
         raw = msgspec.json.encode(arguments) if arguments else None
         return Binding(exchange.name, exchange.target, digest(raw), principal.key if principal else None)
 
-    def _look_back(self, inputs: Inputs, handler: ToolHandler, ended_by: BaseException | None) -> None:
-        """Tell the author what the handler does around its questions that it should not."""
+    def _look_back(self, inputs: Inputs, handler: ToolHandler, how: str) -> None:
+        """Tell the author what the handler does around its questions that it should not. how: it ended, if not by the
+        suspension."""
         assert isinstance(inputs, JournaledInputs)
         advise(handler.function, handler.signature.context, inputs.stopped_at)
-        if _holds(ended_by, Suspend):
-            return
-        logger.warning(
-            "%s:%d: the handler %s although its question was not answered yet; that was discarded. Something around "
-            "this line caught the signal that suspends the call: catch Exception instead of BaseException, do not "
-            "return from a finally block, and do not gather with return_exceptions=True",
-            *inputs.stopped_at,
-            "returned" if ended_by is None else f"raised {type(ended_by).__name__}",
-        )
+        if how:
+            logger.warning(
+                "%s:%d: the handler %s although its question was not answered yet; that was discarded. Something "
+                "around this line caught the signal that suspends the call: catch Exception instead of BaseException, "
+                "do not return from a finally block, and do not gather with return_exceptions=True",
+                *inputs.stopped_at,
+                how,
+            )
 
     # The methods that ask nothing.
 

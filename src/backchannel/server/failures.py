@@ -9,11 +9,11 @@ from ..errors import (
     INVALID_PARAMS,
     AskError,
     BackchannelError,
+    JournalMismatch,
     MissingCapability,
     ProtocolError,
     RemoteProtocolError,
     ReplayError,
-    StateRejected,
     StepError,
     ToolError,
 )
@@ -35,9 +35,9 @@ def describe(error: BaseException, exchange: Exchange, debug: bool) -> ErrorObje
     """
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # what a task group makes of the failure of one task
-    if isinstance(error, ReplayError) and not isinstance(error, StateRejected):
-        logger.warning("%s %r: %s", exchange.name, exchange.target, error)
     if isinstance(error, BackchannelError) and _is_protocol(error, exchange):
+        if isinstance(error, JournalMismatch) or error.code == INTERNAL_ERROR:  # the author's to know of
+            logger.warning("%s %r: %s", exchange.name, exchange.target, error)
         return ErrorObject(error.code, str(error), error.data)
     text = _text(error, exchange, debug)
     if exchange.name == "tools/call":

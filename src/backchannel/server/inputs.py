@@ -10,6 +10,7 @@ ended, in whatever way, `close` withdraws what is open: nothing is asked any mor
 from __future__ import annotations
 
 import logging
+import uuid
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -32,7 +33,7 @@ from ..protocol.types.mrtr import InputRequiredResult
 from .asks import Ask
 from .exchange import Exchange
 from .question import Question, Suspend, Where
-from .steps import StepRun
+from .steps import StepRun, in_step
 
 T = TypeVar("T")
 POLL_INTERVAL = 1.0
@@ -44,8 +45,8 @@ _warned: dict[Any, Any] = {}  # what `warnings` keeps of the lines that it has n
 class Inputs:
     """The base: places, checks and steps.
 
-    exchange: the call.  nursery: runs the steps.  call_id: names the call over all its rounds.  threaded: the handler
-    runs in a worker thread.
+    exchange: the call.  nursery: runs the steps.  threaded: the handler runs in a worker thread.  call_id: names the
+    call over all its rounds; the first round makes it up.
 
     suspended: the round ends with questions; `asked` is the result that asks them.  failure: the call cannot go on.
     ended: the handler has.
@@ -53,14 +54,14 @@ class Inputs:
 
     round = 1
 
-    def __init__(self, exchange: Exchange, nursery: Nursery, call_id: str, threaded: bool = False):
+    def __init__(self, exchange: Exchange, nursery: Nursery, threaded: bool = False, call_id: str = ""):
         self.exchange = exchange
-        self.call_id = call_id
         self.journal = Journal()
         self.suspended = False
         self.asked: InputRequiredResult | None = None
         self.failure: Exception | None = None
         self.ended = False
+        self._call_id = call_id
         self._nursery = nursery
         self._task = None if threaded else current_task()
         self._questions: list[Question[Any]] = []
@@ -94,6 +95,13 @@ class Inputs:
     # What all share.
 
     @property
+    def call_id(self) -> str:
+        """Names the call over all its rounds."""
+        if not self._call_id:
+            self._call_id = uuid.uuid4().hex
+        return self._call_id
+
+    @property
     def stopped(self) -> bool:
         """Whether the handler's own end no longer counts."""
         return self.suspended or self.failure is not None
@@ -113,7 +121,7 @@ class Inputs:
     def check(self, key: str | None = None) -> None:
         """Raises: as `live`; LocalProtocolError from a task that may not take a place; ValueError for a bad key."""
         self.live()
-        if key is None and self._task is not None and current_task() is not self._task:
+        if key is None and (in_step.get() or (self._task is not None and self._task is not current_task())):
             raise LocalProtocolError(
                 INTERNAL_ERROR,
                 "a question or step was made in another task than the handler's, where its place would depend on "
@@ -227,3 +235,4 @@ class Inputs:
         self.ended = True
         for run in self._steps:
             run.cancel()
+        self._questions.clear()  # which know these inputs: no cycle is left of a call

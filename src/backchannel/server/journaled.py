@@ -58,20 +58,21 @@ class JournaledInputs(Inputs):
         self,
         exchange: Exchange,
         nursery: Nursery,
-        call_id: str,
         threaded: bool = False,
+        call_id: str = "",
         journal: Journal | None = None,
         round: int = 1,
         clock: Callable[[], float] = time.time,
     ):
-        super().__init__(exchange, nursery, call_id, threaded)
+        super().__init__(exchange, nursery, threaded, call_id)
         self.journal = journal if journal is not None else self.journal
         self.round = round
         self.started = clock()
         self.stopped_at: Where = ("?", 0)
         self._clock = clock
-        self._requests: dict[str, tuple[InputRequest, Where]] = {}
+        self._requests: dict[str, tuple[InputRequest, Where, Ask[Any]]] = {}
         self._lines: Counter[str] = Counter()
+        _lane.set("")
         told = self.journal.entries.get(_TOLD)
         self._told = msgspec.json.decode(told.value, type=_Told) if told is not None else _Told(None, {})
         if self._told.progress is not None:
@@ -80,11 +81,15 @@ class JournaledInputs(Inputs):
     @property
     def requests(self) -> dict[str, InputRequest]:
         """The questions to send, in the order in which they were first asked."""
-        return {
-            entry.key: self._requests[entry.key][0]
-            for entry in self.journal.open_questions
-            if entry.key in self._requests
-        }
+        return {key: self._requests[key][0] for key in self._asked()}
+
+    @property
+    def asks(self) -> dict[str, Ask[Any]]:
+        """The same, as they were asked."""
+        return {key: self._requests[key][2] for key in self._asked()}
+
+    def _asked(self) -> list[str]:
+        return [entry.key for entry in self.journal.open_questions if entry.key in self._requests]
 
     def answer(self, responses: dict[str, Any]) -> None:
         """Record what the client sent. Unknown keys are ignored, and what is missing stays open until its deadline.
@@ -119,7 +124,7 @@ class JournaledInputs(Inputs):
         entry = self._place(ask.method, _brief(ask.text), ask.digest, key)
         if entry.status is Status.OPEN:
             params = ask.params(self.exchange.version, f"{self.call_id}-{entry.key}")
-            self._requests[entry.key] = InputRequest(ask.method, params), where
+            self._requests[entry.key] = InputRequest(ask.method, params), where, ask
             if timeout is not None and entry.deadline is None:
                 entry.deadline = self._clock() + timeout
         return entry

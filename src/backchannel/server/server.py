@@ -48,6 +48,7 @@ class Server:
         self.state = state if state is not None else RequestState()
         self.limits = limits if limits is not None else Limits()
         self.debug = debug
+        self.always_replay = False
         self.tools = Tools()
         self.middlewares: list[Middleware] = []
 

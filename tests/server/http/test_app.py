@@ -1,5 +1,6 @@
 """The endpoint: which requests come in, whole or not, and what is refused before anything is served."""
 
+import asyncio
 import json
 import logging
 from typing import Any
@@ -232,6 +233,43 @@ async def test_a_server_that_raises_once_the_client_has_left(caplog: pytest.LogC
                 await one.done
                 assert len(one.sent) == 1, token
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize("mode", ["modern", "session"])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_server_that_cancels_a_request_leaves_nothing_behind(mode: str, streamed: bool) -> None:
+    server = shop()
+    started, cleaned = anyio.Event(), anyio.Event()
+
+    @server.tool
+    async def sleep(ctx: Context) -> str:
+        try:
+            if streamed:
+                await ctx.progress(1)
+            started.set()
+            await anyio.sleep_forever()
+        finally:
+            cleaned.set()
+        return ""
+
+    async with wire(server) as there:
+        await (await there.modern(call("ask", token="t"))).messages()
+        session = await there.session(ASKS)
+        tasks = len(asyncio.all_tasks())
+        message, headers = call("sleep", 7, "t"), {"mcp_session_id": session.id}
+        if mode == "modern":
+            message, headers = modern(message)
+        one = Asgi(there.app, message, headers)
+        await started.wait()
+        await until(lambda: not streamed or len(one.sent) > 1)
+        one.done.cancel()
+        await asyncio.wait([one.done])
+        assert one.done.cancelled()
+        assert cleaned.is_set()
+        await until(lambda: len(asyncio.all_tasks()) == tasks)
+        [object_] = there.app.sessions._sessions.values()
+        assert object_.peer.serving == 0
+        assert (await session.post(call("length", 7, value="abc"))).status == 200
 
 
 async def test_behind_middleware_that_wraps_receive_and_send() -> None:

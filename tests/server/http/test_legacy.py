@@ -108,6 +108,17 @@ async def test_initialize_opens_a_session(offered: str, spoken: str) -> None:
         assert text(message) == "hello you"
 
 
+@pytest.mark.rule("R84")
+async def test_a_client_that_reads_streams_only_can_open_a_session() -> None:
+    async with wire(Shop().server) as there:
+        params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        response = await there.post(request("initialize", params), accept="text/event-stream")
+        [message] = await response.messages()
+        assert message["result"]["protocolVersion"] == LEGACY
+        session = Session(there, response.headers["mcp-session-id"], LEGACY, {})
+        assert (await session.post(call("hello"))).status == 200
+
+
 async def test_an_initialize_that_fails_opens_none() -> None:
     async with wire(Shop().server) as there:
         response = await there.post(request("initialize", {"protocolVersion": 5}))
@@ -150,6 +161,23 @@ async def test_questions_come_on_the_calls_own_stream_and_answers_by_new_posts()
         assert text(last) == "Ada Go! more"
         assert await response.event() is None
         assert len(set(ids)) == 3
+
+
+@pytest.mark.rule("R23", "R24")
+async def test_a_tool_in_a_worker_thread_asks_in_the_same_way() -> None:
+    server = Server("threads")
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        ctx.progress(1).wait()
+        return f"hello {ctx.elicit('Who?', str).wait().unwrap()}"
+
+    async with wire(server) as there:
+        session = await there.session(ASKS)
+        response = await session.post(call("ask", token="t"))
+        assert (await response.message())["method"] == "notifications/progress"
+        await session.answer(await response.message(), accept(value="Ada"))
+        assert text(await response.message()) == "hello Ada"
 
 
 @pytest.mark.rule("R15", "R16", "R27")
