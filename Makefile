@@ -16,8 +16,8 @@ demo: .venv/.demo            ## a server and a client talking, in the terminal
 test: check rules            ## everything that CI runs
 	$(BIN)/pytest
 
-unit: .venv/.dev             ## seconds: the tests that need no foreign peers
-	$(BIN)/pytest tests --ignore=tests/peers
+unit: .venv/.dev            ## seconds: the tests that need no foreign peers
+	$(BIN)/pytest tests --ignore=tests/peers --ignore=tests/conformance/test_conformance.py
 
 check: .venv/.dev            ## style, types, layers, documentation samples
 	$(BIN)/ruff check

@@ -7,6 +7,7 @@ import pytest
 
 from backchannel import Client, ConfigurationError, Server, StdioServer
 from backchannel.client.http import HttpTransport
+from backchannel.client.sse import Fallback, SseTransport
 from backchannel.client.stdio import StdioTransport
 from backchannel.memory import MemoryTransport
 from backchannel.targets import resolve
@@ -18,8 +19,10 @@ URL = "http://127.0.0.1:9/mcp"
 @pytest.mark.parametrize("url", [URL, "https://a.test/mcp", "HTTPS://a.test/mcp"])
 def test_a_url(url: str) -> None:
     transport = resolve(url, {"x-key": "1"})
-    assert isinstance(transport, HttpTransport)
-    assert dict(transport.headers) == {"x-key": "1"}
+    assert isinstance(transport, Fallback) and isinstance(transport.first, HttpTransport)
+    assert dict(transport.first.headers) == {"x-key": "1"}
+    other = transport._second()
+    assert isinstance(other, SseTransport) and other.headers == {"x-key": "1"}
 
 
 def test_a_program_a_server_and_a_transport() -> None:
@@ -45,9 +48,15 @@ def test_an_entry_of_mcp_servers_with_a_command() -> None:
 @pytest.mark.parametrize("kind", [{}, {"type": "http"}, {"type": "streamable-http"}])
 def test_an_entry_of_mcp_servers_with_a_url(kind: dict[str, str]) -> None:
     transport = resolve({"url": URL, "headers": {"a": "1", "b": "1"}, **kind}, {"b": "2"})
-    assert isinstance(transport, HttpTransport)
-    assert dict(transport.headers) == {"a": "1", "b": "2"}
-    assert isinstance(resolve({"url": URL, "headers": None}), HttpTransport)
+    assert isinstance(transport, Fallback) and isinstance(transport.first, HttpTransport)
+    assert dict(transport.first.headers) == {"a": "1", "b": "2"}
+    assert isinstance(resolve({"url": URL, "headers": None}), Fallback)
+
+
+def test_an_entry_of_mcp_servers_for_the_transport_of_2024_11_05() -> None:
+    transport = resolve({"url": URL, "headers": {"a": "1"}, "type": "sse"}, {"b": "2"})
+    assert isinstance(transport, SseTransport)
+    assert transport.headers == {"a": "1", "b": "2"}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +75,6 @@ def test_an_entry_of_mcp_servers_with_a_url(kind: dict[str, str]) -> None:
         ({"url": 5}, 'either "url" or "command"'),
         ({"url": URL, "command": "x"}, 'either "url" or "command"'),
         ({"command": "x", "args": "y z"}, '"args"'),
-        ({"url": URL, "type": "sse"}, "2024-11-05"),
         ({"mcpServers": {"a": {"url": URL}}}, r'config\["mcpServers"\]'),
     ],
 )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .errors import RemoteProtocolError as RemoteProtocolError
     from .errors import ReplayError as ReplayError
     from .errors import RequestTimeout as RequestTimeout
+    from .errors import ResourceNotFound as ResourceNotFound
     from .errors import RootsUnknown as RootsUnknown
     from .errors import SessionClosed as SessionClosed
     from .errors import StateRejected as StateRejected
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from .errors import ToolError as ToolError
     from .errors import TooManyRounds as TooManyRounds
     from .errors import UnsupportedVersion as UnsupportedVersion
-    from .run import http_app as http_app
-    from .run import run as run
+    from .running import http_app as http_app
+    from .running import run as run
     from .server.asks import Elicit as Elicit
     from .server.asks import Roots as Roots
     from .server.asks import Sample as Sample
@@ -77,6 +78,7 @@ _HOMES = {
         "RemoteProtocolError",
         "ReplayError",
         "RequestTimeout",
+        "ResourceNotFound",
         "RootsUnknown",
         "SessionClosed",
         "StateRejected",
@@ -86,7 +88,7 @@ _HOMES = {
         "TooManyRounds",
         "UnsupportedVersion",
     ),
-    "run": ("http_app", "run"),
+    "running": ("http_app", "run"),
     "server.asks": ("Elicit", "Roots", "Sample"),
     "server.context": ("Context",),
     "server.exchange": ("Principal",),
@@ -106,10 +108,9 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{home}")
-    # All names of a home at once: importing the module `run` has put the module itself where the function belongs.
-    globals().update({each: getattr(module, each) for each in _HOMES[home]})
-    return globals()[name]
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -23,6 +23,7 @@
     │   └── TooManyRounds           the call went through too many rounds
     ├── StepError                   a recorded step failed: type name and message of the failure
     ├── ToolError                   for authors to raise: its text is shown to the model
+    ├── ResourceNotFound            for authors to raise: there is no resource at this URI
     ├── ConnectionFailed            no connection could be made
     ├── ConnectionLost              the connection ended with calls in flight
     ├── RequestTimeout              no response in time
@@ -214,6 +215,20 @@ class ToolError(BackchannelError):
     """For authors to raise in a handler: its text is shown to the model in a result with `isError`."""
 
 
+class ResourceNotFound(BackchannelError):
+    """For authors to raise: there is no resource at `uri` (server/resources, Error Handling)."""
+
+    code = INVALID_PARAMS
+
+    def __init__(self, uri: str, why: str = ""):
+        super().__init__(f"Resource not found: {why}" if why else "Resource not found")
+        self.uri = uri
+
+    @property
+    def data(self) -> Any:
+        return {"uri": self.uri}
+
+
 class ConnectionFailed(BackchannelError):
     """No connection could be made. The message names host or command and the cause."""
 
@@ -240,8 +255,11 @@ class UnsupportedVersion(BackchannelError):
     code = UNSUPPORTED_VERSION
     status = 400
 
-    def __init__(self, requested: str, supported: list[str]):
-        super().__init__("Unsupported protocol version")
+    def __init__(self, requested: str, supported: list[str], message: str | None = None):
+        speaks = ", ".join(supported)[:500] or "none of that kind"
+        super().__init__(
+            message or f"Unsupported protocol version: {requested[:100]} was wanted, and the server speaks {speaks}"
+        )
         self.requested = requested
         self.supported = supported
 

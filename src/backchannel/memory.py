@@ -4,6 +4,7 @@ sides see what they would see on any other wire."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -85,7 +86,7 @@ class MemoryTransport:
             lost(ConnectionLost(why))
             self._ended.resolve(None)
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
         """Raises: ConnectionLost, LocalProtocolError."""
         if self._outgoing is None or self._nursery.closed:
             raise ConnectionLost("the connection is closed")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from typing import Any
@@ -27,6 +28,12 @@ def current_task() -> object:
         import trio
 
         return trio.lowlevel.current_task()
+
+
+def being_cancelled() -> bool:
+    """Whether a scope around this task is cancelled. If not, a cancellation that arrives concerns this task alone: its
+    own code made it, or somebody cancelled just this task."""
+    return anyio.current_effective_deadline() == -math.inf
 
 
 def _spawn(run: Callable[[], Any]) -> object:
@@ -98,5 +105,9 @@ class Nursery:
             await function(*args)
         except Exception:
             logger.exception("a background task failed: %r", function)
+        except anyio.get_cancelled_exc_class():
+            if being_cancelled():
+                raise
+            logger.warning("a background task was cancelled: %r", function)  # it alone: the others go on
         finally:
             self._count -= 1

@@ -50,17 +50,22 @@ def _shown(target: Any) -> str:
 
 def _http(url: str, headers: Mapping[str, str] | None) -> Transport:
     from .client.http import HttpTransport
+    from .client.sse import Fallback, SseTransport
 
-    return HttpTransport(url, headers=headers)
+    return Fallback(HttpTransport(url, headers=headers), lambda: SseTransport(url, headers=headers))
 
 
 def _entry(entry: Mapping[str, Any], headers: Mapping[str, str] | None) -> Transport:
-    """One server of an mcpServers JSON: `command`, `args`, `env`, `cwd`; or `url`, `headers`."""
+    """One server of an mcpServers JSON: `command`, `args`, `env`, `cwd`; or `url`, `headers`, and `type`, which is
+    "sse" for the deprecated transport of 2024-11-05."""
     url, command, kind = entry.get("url"), entry.get("command"), entry.get("type")
-    if kind == "sse":
-        raise ConfigurationError('"type": "sse" is the transport of 2024-11-05, which is not supported; use "http"')
     if isinstance(url, str) and command is None:
-        return _http(url, {**(entry.get("headers") or {}), **(headers or {})})
+        both = {**(entry.get("headers") or {}), **(headers or {})}
+        if kind != "sse":
+            return _http(url, both)
+        from .client.sse import SseTransport
+
+        return SseTransport(url, headers=both)
     if isinstance(command, str) and url is None:
         from .client.stdio import StdioServer, StdioTransport
 

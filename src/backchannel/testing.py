@@ -11,9 +11,9 @@ def replaying(server: Server) -> Server:
     """The same server, with every handler run from the top after each of its questions, also where the session could be
     asked directly.
 
-    It shows whether a handler is deterministic: `async with Client(replaying(server), version="legacy") as client:` gives
-    what the plain server gives, and runs each step once, or a question at a place where another one was asked fails with
-    JournalMismatch.
+    It shows whether a handler is deterministic: a client of it, `Client(replaying(server), version="legacy")`, gets
+    what a client of the plain server gets, and each step runs once. One that asks something else at the same place
+    fails with JournalMismatch.
     """
     other = copy.copy(server)
     other.always_replay = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
@@ -47,6 +47,7 @@ class Script:
     ):
         self.request_streams = request_streams
         self.sent: list[Json] = []
+        self.headers: list[tuple[str, dict[str, str]]] = []
         self.negotiated_with: list[Version] = []
         self.listening = self.opened = self.closed = 0
         self.capabilities = {"tools": {}} if capabilities is None else capabilities
@@ -78,8 +79,9 @@ class Script:
         self._receive, self._lost = receive, lost
         self.opened += 1
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
         data = json.loads(encoded(message))
+        self.headers.append((data.get("method", ""), dict(headers or {})))
         if self.closed:
             raise ConnectionLost("the script is closed")
         self.sent.append(data)

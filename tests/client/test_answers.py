@@ -10,7 +10,7 @@ import anyio
 import msgspec
 import pytest
 
-from backchannel.client.answers import Answers, as_roots
+from backchannel.client.answers import Answers, _yes, as_roots
 from backchannel.errors import ConfigurationError, LocalProtocolError, ProtocolError, RemoteProtocolError
 from backchannel.protocol.types.content import TextContent
 from backchannel.protocol.types.elicitation import ElicitParams, ElicitResult
@@ -18,7 +18,7 @@ from backchannel.protocol.types.roots import Root
 from backchannel.protocol.types.sampling import CreateMessageParams, CreateMessageResult
 from backchannel.protocol.versions import LEGACY, SUPPORTED, Version
 from tests.client import fake_time
-from tests.client.scripted import conversation, form
+from tests.client.scripted import Json, conversation, form
 
 pytestmark = pytest.mark.anyio
 anyio_backend = fake_time.anyio_backend
@@ -273,9 +273,49 @@ async def test_a_sample_handler_gives_a_text_or_a_message() -> None:
     }
     assert seen[0].messages[0].content.text == "Hello"  # type: ignore[union-attr]
     assert (await ask(Answers(sample=lambda question: "Yo"), SAMPLE, conversation()))["content"]["text"] == "Yo"
-    for bad in (None, 5, {"role": "assistant"}):
+    for bad in (True, 5, {"role": "assistant"}):
         with pytest.raises(LocalProtocolError, match="sample handler"):
             await ask(Answers(sample=lambda question, bad=bad: bad), SAMPLE, conversation())  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("refusal", [None, False])
+async def test_a_sample_handler_may_refuse(refusal: Any) -> None:
+    """The only form that a refusal has (2025-11-25 client/sampling, Error Handling)."""
+    with pytest.raises(LocalProtocolError, match="^User rejected sampling request$") as caught:
+        await ask(Answers(sample=lambda question: refusal), SAMPLE, conversation())
+    assert caught.value.code == -1
+
+
+YES: Json = {"type": "boolean", "default": False}
+COLOUR: Json = {"type": "string", "default": "red"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "required", "content"),
+    [
+        ({"ok": YES}, ["ok"], {"ok": True}),
+        ({"ok": YES, "colour": COLOUR}, ["ok"], {"ok": True, "colour": "red"}),
+        ({"ok": YES}, [], {"ok": False}),
+        ({"ok": YES, "too": YES}, ["ok", "too"], {"ok": False, "too": False}),
+        ({"colour": COLOUR}, ["colour"], {"colour": "red"}),
+        ({}, None, {}),
+    ],
+)
+async def test_true_answers_a_form_that_asks_for_yes_with_yes(properties: Json, required: Any, content: Json) -> None:
+    schema = {"type": "object", "properties": properties} | ({"required": required} if required is not None else {})
+    result = await ask(Answers(elicit=lambda question: True), ELICIT, {"message": "?", "requestedSchema": schema})
+    assert result == {"action": "accept", "content": content}
+
+
+async def test_true_is_no_answer_to_a_form_that_asks_for_more() -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    with pytest.raises(LocalProtocolError, match="breaks the schema"):
+        await ask(Answers(elicit=lambda question: True), ELICIT, {"message": "?", "requestedSchema": schema})
+
+
+@pytest.mark.parametrize(("properties", "required"), [({}, ["x"]), ({"x": 5}, ["x"]), ({"x": YES}, [5]), (5, 5)])
+async def test_true_and_a_form_that_makes_no_sense(properties: Any, required: Any) -> None:
+    assert _yes({"properties": properties, "required": required}) == {}
 
 
 @pytest.mark.rule("R115")

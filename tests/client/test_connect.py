@@ -241,10 +241,39 @@ async def test_modern_only(version: str) -> None:
     assert methods(script) == ["server/discover"]
     assert script.listening == 0
     script = Script(LEGACY)
-    with pytest.raises(RemoteProtocolError) as caught:
+    with pytest.raises(UnsupportedVersion, match=f"{MODERN} was wanted, and the server does not know.*: no$") as caught:
         await Client(script, version=version).open()
-    assert caught.value.code == -32601
+    assert (caught.value.requested, caught.value.supported) == (MODERN, [])
     assert methods(script) == ["server/discover"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("stub", ["400 empty", "404", "-32600 without an id", "-32000 with 400", "-32601 with 200"])
+async def test_modern_only_over_http_against_a_legacy_server(stub: str) -> None:
+    with anyio.fail_after(20):
+        async with HttpStub(HTTP_STUBS[stub]).running() as server:
+            with pytest.raises(UnsupportedVersion, match='version="auto" finds out'):
+                await Client(HttpTransport(server.url), version="modern").open()
+    assert server.seen == ["server/discover"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_server_that_is_broken_is_no_legacy_server() -> None:
+    with anyio.fail_after(20):
+        async with HttpStub((503, {}, b"")).running() as server:
+            with pytest.raises(RemoteProtocolError, match="HTTP 503"):
+                await Client(HttpTransport(server.url), version="modern").open()
+
+
+async def test_the_text_of_an_unsupported_version_names_both_sides() -> None:
+    script = refusing(["2031-01-01", "2032-01-01"])
+    with pytest.raises(UnsupportedVersion, match=f"{MODERN} was wanted, and the server speaks 2031-01-01, 2032-01-01"):
+        await Client(script).open()
+    script = Script(on={"initialize": lambda params: handshake("1999-12-31")})
+    with pytest.raises(UnsupportedVersion, match=f"{LEGACY} was wanted, and the server speaks 1999-12-31"):
+        await Client(script, version="legacy").open()
+    with pytest.raises(UnsupportedVersion, match="no version 'latest': give one of auto, modern, legacy, 2026"):
+        await Client(Script(), version="latest").open()
 
 
 @pytest.mark.rule("R35", "R92", "R95")

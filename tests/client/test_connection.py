@@ -12,7 +12,7 @@ import pytest
 from backchannel.client.answers import Answers
 from backchannel.client.connection import Connection
 from backchannel.errors import ConnectionLost, LocalProtocolError, ProtocolError, RemoteProtocolError, RequestTimeout
-from backchannel.protocol.jsonrpc import Message
+from backchannel.protocol.jsonrpc import Message, Request
 from backchannel.protocol.types.base import Implementation
 from backchannel.protocol.types.requests import ProgressParams
 from backchannel.protocol.types.sampling import CreateMessageResult
@@ -275,6 +275,27 @@ async def test_a_coroutine_as_callback_has_had_all_progress_when_the_call_return
     assert seen == [0, 1, 2, 3, 4, "returned"]
 
 
+async def test_a_call_that_is_given_up_gives_no_more_progress() -> None:
+    script, seen, go = Script(), [], anyio.Event()
+
+    async def callback(progress: ProgressParams) -> None:
+        seen.append(progress.progress)
+        await go.wait()
+
+    async with connected(script) as connection:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: request(connection, progress=callback))
+            token = (await script.next())["params"]["_meta"]["progressToken"]
+            for number in range(3):
+                params = {"progressToken": token, "progress": number}
+                script.give({"method": "notifications/progress", "params": params})
+            await anyio.wait_all_tasks_blocked()
+            group.cancel_scope.cancel()
+        go.set()
+        await anyio.wait_all_tasks_blocked()
+    assert seen == [0]
+
+
 async def test_a_failing_callback_does_not_harm_the_call(caplog: pytest.LogCaptureFixture) -> None:
     script = Script()
 
@@ -316,7 +337,7 @@ async def test_reverse_calls_are_answered_by_the_one_dispatcher() -> None:
 @pytest.mark.rule("R32", "R33", "R36")
 async def test_what_cannot_be_answered_is_answered_with_an_error() -> None:
     script = Script()
-    async with connected(script, elicit=lambda q: {"n": 1}):
+    async with connected(script, elicit=lambda q: {"n": 1}) as connection:
         for method, params, code in (
             (SAMPLE, conversation(), -32601),
             ("acme/ask", {}, -32601),
@@ -326,6 +347,7 @@ async def test_what_cannot_be_answered_is_answered_with_an_error() -> None:
             script.ask(method, method, params)
             answer = await script.next_answer()
             assert (answer["id"], answer["error"]["code"]) == (method, code)
+        assert connection._peer.serving == 0
 
 
 @pytest.mark.rule("R32")
@@ -457,7 +479,134 @@ async def test_on_modern_nobody_is_asked_and_nothing_is_sent_back(
     assert "does not have" in caplog.text
 
 
+# On HTTP, where each request has a stream.
+
+
+class Streams(Script):
+    """As on HTTP: `send` of a request gives what is on its stream, up to the response, from the sender's task."""
+
+    def __init__(self, version: str = LEGACY) -> None:
+        super().__init__(version, request_streams=True)
+        self._streams: dict[Any, Any] = {}
+
+    async def send(self, message: Message) -> None:
+        if not isinstance(message, Request):
+            return await super().send(message)
+        to_stream, stream = anyio.create_memory_object_stream[Json](100)
+        self._streams[message.id] = to_stream
+        with to_stream, stream:
+            await super().send(message)
+            async for event in stream:
+                if event.get("break"):
+                    raise ConnectionLost("the stream ended before the response")
+                self.give(event)
+                if event.get("id") == message.id and "method" not in event:
+                    return
+
+    def on_stream(self, request: Json, **message: Any) -> None:
+        self._streams[request["id"]].send_nowait(message)
+
+
+@pytest.mark.rule("R42")
+@pytest.mark.case("B16")
+@pytest.mark.parametrize("how", ["cancel", "idle", "total", "break"])
+async def test_a_call_that_is_given_up_takes_its_questions_with_it(how: str) -> None:
+    """The stream on which the server would withdraw them is closed."""
+    script, person, outcomes = Streams(), Person(), Outcomes()
+    async with connected(script, elicit=person.elicit, roots=[]) as connection:
+        async with anyio.create_task_group() as group:
+            group.start_soon(outcomes.run, "other", request, connection)
+            other = await script.next("tools/call")
+            script.on_stream(other, id="other", method=ELICIT, params=form("other"))
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as inner:
+                    total = 5 if how == "total" else None
+                    inner.start_soon(outcomes.run, "a", request, connection, "tools/call", None, 5, total)
+                    sent = await script.next("tools/call")
+                    for name in ("x", "y"):
+                        script.on_stream(sent, id=name, method=ELICIT, params=form(name))
+                    await anyio.wait_all_tasks_blocked()
+                    assert person.asked == ["other", "x", "y"]
+                    if how == "cancel":
+                        scope.cancel()
+                    elif how == "break":
+                        script.on_stream(sent, **{"break": True})
+                    elif how == "idle":
+                        script.give({"method": CANCELLED, "params": {"requestId": "x"}})
+                        script.give({"method": CANCELLED, "params": {"requestId": "y"}})
+            await anyio.wait_all_tasks_blocked()
+            assert sorted(person.closed) == ["x", "y"]
+            assert getattr(outcomes.of.get("a"), "clock", how) == how
+            assert connection._peer.serving == 1
+            person.answer("other", {"n": 1})
+            assert (await script.next_answer())["id"] == "other", "nothing is sent for the others"
+            script.on_stream(other, id=other["id"], result={"fine": True})
+        assert outcomes.of["other"] == {"fine": True}
+        assert connection._peer.serving == connection._peer.pending == 0
+
+
+@pytest.mark.case("B14")
+async def test_a_question_holds_the_clock_of_the_call_whose_stream_it_came_on() -> None:
+    script, person, outcomes = Streams(), Person(), Outcomes()
+    async with connected(script, elicit=person.elicit) as connection, anyio.create_task_group() as group:
+        group.start_soon(outcomes.run, "dead", request, connection, "tools/call", None, 5)
+        await script.next("tools/call")
+        group.start_soon(outcomes.run, "asks", request, connection, "tools/call", None, 5)
+        asks = await script.next("tools/call")
+        script.on_stream(asks, id=1, method=ELICIT, params=form("a"))
+        await anyio.sleep(50)
+        assert outcomes.of["dead"].clock == "idle"
+        person.answer("a", {"n": 1})
+        await script.next_answer()
+        script.on_stream(asks, id=asks["id"], result={"fine": True})
+    assert outcomes.of["asks"] == {"fine": True}
+
+
+async def test_a_question_on_no_call_s_stream_holds_all_clocks_and_is_not_withdrawn() -> None:
+    script, person, outcomes = Streams(), Person(), Outcomes()
+    async with connected(script, elicit=person.elicit) as connection, anyio.create_task_group() as group:
+        group.start_soon(outcomes.run, "a", request, connection, "tools/call", None, 5)
+        sent = await script.next("tools/call")
+        script.ask(1, ELICIT, form("a"))
+        await anyio.sleep(50)
+        script.on_stream(sent, id=sent["id"], result={"fine": True})
+        await anyio.wait_all_tasks_blocked()
+        assert outcomes.of["a"] == {"fine": True}
+        assert person.closed == []
+        person.answer("a", {"n": 1})
+        assert (await script.next_answer())["result"]["content"] == {"n": 1}
+
+
+async def test_a_call_that_ends_by_itself_leaves_its_questions_open() -> None:
+    """What the server began beside it may still wait for the answer, which is a POST of its own."""
+    script, person = Streams(), Person()
+    async with connected(script, elicit=person.elicit) as connection, anyio.create_task_group() as group:
+        group.start_soon(request, connection)
+        sent = await script.next("tools/call")
+        script.on_stream(sent, id=1, method=ELICIT, params=form("a"))
+        script.on_stream(sent, id=sent["id"], result={})
+        await anyio.wait_all_tasks_blocked()
+        person.answer("a", {"n": 1})
+        assert (await script.next_answer())["result"]["content"] == {"n": 1}
+
+
 # Strict.
+
+
+@pytest.mark.rule("R38")
+async def test_on_http_a_strict_client_answers_only_on_the_stream_of_a_call() -> None:
+    script = Streams()
+    async with connected(script, strict=True, elicit=lambda q: {"n": 1}, roots=[]) as connection:
+        async with anyio.create_task_group() as group:
+            group.start_soon(request, connection)
+            sent = await script.next("tools/call")
+            script.ask("out", ELICIT, form())
+            assert (await script.next_answer())["error"]["code"] == -32600
+            script.ask("roots", ROOTS)
+            assert "result" in await script.next_answer()
+            script.on_stream(sent, id="in", method=ELICIT, params=form())
+            assert "result" in await script.next_answer()
+            script.on_stream(sent, id=sent["id"], result={})
 
 
 @pytest.mark.rule("R38")
@@ -549,7 +698,7 @@ async def test_handlers_that_call_tools_that_ask_do_not_wait_for_themselves() ->
 
 @pytest.mark.rule("R42", "R53", "R56", "R57")
 @pytest.mark.case("B16")
-async def test_the_server_withdraws_a_question() -> None:
+async def test_the_server_withdraws_a_question(caplog: pytest.LogCaptureFixture) -> None:
     script, person = Script(), Person()
     async with connected(script, elicit=person.elicit, max_parallel=1) as connection:
         script.ask("a", ELICIT, form("a"))
@@ -564,6 +713,7 @@ async def test_the_server_withdraws_a_question() -> None:
         await anyio.wait_all_tasks_blocked()
         assert connection._peer.serving == 0 and connection.nursery.running == 0
     assert script.sent == []
+    assert caplog.records == []
 
 
 @pytest.mark.rule("R42")
@@ -646,6 +796,56 @@ async def test_a_cancelled_call_tells_the_server_where_it_can(
         assert not told or rest[0]["params"]["requestId"] == first["id"]
         assert connection._peer.pending == 0 and not connection._calls
         script.result(first, late=True)
+
+
+class Lasting(Script):
+    """As HTTP: a request's `send` lasts as long as its stream, which this closes when it is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__(LEGACY, request_streams=True)
+        self.streams: list[int] = []
+
+    async def send(self, message: Message, headers: Any = None) -> None:
+        await super().send(message, headers)
+        if isinstance(message, Request) and message.method == "tools/call":
+            self.streams.append(message.id)  # type: ignore[arg-type]
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.streams.remove(message.id)  # type: ignore[arg-type]
+
+
+@pytest.mark.case("B16")
+async def test_a_cancelled_call_that_asked_nothing_closes_its_stream_at_once() -> None:
+    script = Lasting()
+    async with connected(script, LEGACY) as connection:
+        async with anyio.create_task_group() as group:
+            group.start_soon(request, connection)
+            await script.next("tools/call")
+            await anyio.wait_all_tasks_blocked()
+            group.cancel_scope.cancel()
+        await anyio.wait_all_tasks_blocked()
+        assert script.streams == []
+        assert len(script.requests(CANCELLED)) == 1
+
+
+async def test_a_call_that_is_cancelled_before_it_is_sent_is_not_sent() -> None:
+    script = Script(request_streams=True)
+    async with connected(script) as connection:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await request(connection)
+        assert script.requests("tools/call") == []
+
+
+@pytest.mark.parametrize("error", [ConnectionLost("the stream broke"), RemoteProtocolError(0, "500"), KeyError("bug")])
+async def test_what_sending_raises_is_the_caller_s(error: Exception) -> None:
+    for version in BOTH:
+        script = Script(on={"tools/call": error}, request_streams=True)
+        async with connected(script, version) as connection:
+            with pytest.raises(type(error)) as caught:
+                await request(connection)
+            assert caught.value is error
 
 
 @pytest.mark.case("C01")
@@ -832,6 +1032,7 @@ async def test_closing_fails_the_calls_in_flight_and_closes_what_is_open(version
     assert str(outcomes.of["a"]) == "the connection was closed"
     assert person.closed == person.asked
     assert script.closed == 1
+    assert connection.nursery.closed and connection.nursery.running == 0
     await connection.close()
     assert [message["method"] for message in script.sent] == ["tools/call"]
 

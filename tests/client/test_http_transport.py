@@ -244,6 +244,23 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.anyio
 @on_asyncio
+@pytest.mark.rule("R162")
+async def test_headers_of_one_message() -> None:
+    """Names are one, whatever their case."""
+
+    async def script(got: Got) -> None:
+        await got.result({})
+
+    async with connected(script, headers={"mcp-param-x": "always"}) as (transport, ear, server):
+        await transport.send(Request(1, "tools/list"), {"Mcp-Param-X": "", "Mcp-Param-Y": "a b"})
+        await transport.send(Request(2, "tools/list"))
+    first, second = server.got
+    assert (first.headers["mcp-param-x"], first.headers["mcp-param-y"]) == ("", "a b")
+    assert (second.headers["mcp-param-x"], "mcp-param-y" in second.headers) == ("always", False)
+
+
+@pytest.mark.anyio
+@on_asyncio
 @pytest.mark.rule("R77")
 async def test_a_request_is_a_post_and_a_json_body_its_response() -> None:
     async def script(got: Got) -> None:

@@ -438,6 +438,20 @@ async def test_an_answer_that_breaks_the_schema_is_not_sent() -> None:
     assert len(sent(script)) == 1
 
 
+async def test_the_caller_is_nested_in_a_handler_only_while_it_runs() -> None:
+    nested: list[bool] = []
+
+    def elicit(question: Any) -> Any:
+        nested.append(client.answers.nested)
+        return {"n": 1}
+
+    client = Client(script_of(questions("s", a=(ELICIT, form())), DONE), elicit=elicit)
+    async with client:
+        await client.call_tool("t")
+        nested.append(client.answers.nested)
+    assert nested == [True, False]
+
+
 # Cancellation and time.
 
 
@@ -510,6 +524,21 @@ async def test_the_idle_clock_stands_still_while_a_person_is_asked() -> None:
                     clock = error.clock
                 group.cancel_scope.cancel()
         assert clock == expected
+
+
+@pytest.mark.case("B14")
+async def test_each_round_starts_the_idle_clock_again() -> None:
+    async def serve() -> None:
+        for _ in range(5):
+            request = await script.next("tools/call")
+            await anyio.sleep(0.9)
+            script.result(request, questions("s"))
+        script.result(await script.next("tools/call"), DONE)
+
+    script = Script(MODERN)
+    async with Client(script, timeout=1) as client, anyio.create_task_group() as group:
+        group.start_soon(serve)
+        assert (await client.call_tool("t")).text == "done"
 
 
 @pytest.mark.case("B14")

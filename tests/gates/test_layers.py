@@ -95,7 +95,7 @@ def test_nobody_but_the_root_and_the_cli_imports_run_and_targets() -> None:
     found = [
         one
         for one in IMPORTS
-        if inside(one.target, "backchannel.run", "backchannel.targets")
+        if inside(one.target, "backchannel.running", "backchannel.targets")
         and one.source.name != "backchannel"
         and not inside(one.source.name, "backchannel.cli")
     ]

@@ -19,7 +19,7 @@ EXCEPTIONS = {
     *("AskError", "MissingCapability", "NoBackChannel", "CannotAskHere", "CallFinished", "SessionClosed"),
     *("AskTimeout", "InvalidAnswer", "Refused", "ClientLied", "RootsUnknown"),
     *("ReplayError", "JournalMismatch", "StateRejected", "StateTooLarge", "TooManyRounds"),
-    *("StepError", "ToolError"),
+    *("StepError", "ToolError", "ResourceNotFound"),
     *("ConnectionFailed", "ConnectionLost", "RequestTimeout", "OutcomeUnknown", "UnsupportedVersion", "AuthRequired"),
     "ConfigurationError",
 }

@@ -233,12 +233,8 @@ async def test_cancelling_a_call(sdk: ServerFile, transport: str, version: str) 
             assert (await client.call_tool("outcome", {"name": name})).text == "ended"
 
 
-UNHEARD = pytest.mark.xfail(
-    reason="cancelling a call closes its stream, on which the server would withdraw the question: it stays open"
-)
-
-
-@pytest.mark.parametrize(("transport", "version"), [*WIRES[:2], pytest.param("http", LEGACY, marks=UNHEARD), WIRES[3]])
+@everywhere
+@pytest.mark.case("B16")
 @pytest.mark.rule("R62")
 async def test_cancelling_a_call_that_asks(sdk: ServerFile, transport: str, version: str) -> None:
     """The question is closed, and nothing is sent again."""

@@ -51,6 +51,9 @@ def test_a_request_in_order_is_a_call() -> None:
     assert params.meta.client_info is not None and params.meta.client_info.name == "client"
 
 
+REF = {"type": "ref/prompt", "name": "greet"}
+
+
 @pytest.mark.parametrize(
     ("method", "params", "name"),
     [
@@ -59,7 +62,7 @@ def test_a_request_in_order_is_a_call() -> None:
         ("server/discover", {"name": GONE, "_meta": meta(clientInfo=GONE)}, GONE),
         ("resources/read", {"name": GONE, "uri": "file:///a%20b?c=d"}, "file:///a%20b?c=d"),
         ("prompts/get", {"arguments": {"a": "b"}}, "echo"),
-        ("completion/complete", {"name": GONE}, GONE),
+        ("completion/complete", {"name": GONE, "ref": REF, "argument": {"name": "a", "value": ""}}, GONE),
         ("subscriptions/listen", {"name": GONE, "notifications": {}}, GONE),
         ("tools/call", {"name": "größe"}, "=?base64?Z3LDtsOfZQ==?="),
         ("tools/call", {"name": " padded "}, "=?base64?IHBhZGRlZCA=?="),
@@ -333,7 +336,7 @@ def test_headers_are_joined_stripped_and_found() -> None:
         ("=?base64?literal", "=?base64?literal"),
         ("literal?=", "literal?="),
         ("", ""),
-        ("a b\tc", "a b\tc"),
+        ("a b\tc", "=?base64?YSBiCWM=?="),
         ("\t", "=?base64?CQ==?="),
         ("\x7f", "=?base64?fw==?="),
         ("~!", "~!"),

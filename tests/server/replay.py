@@ -101,7 +101,7 @@ class Driver:
         request = decode(encode(Request(self._id, method, params)))
         assert isinstance(request, Request)
         self.session.receive(request)
-        exchange = read(request, self.session, self.session.stream)
+        exchange = read(request, self.session, self.session.stream, self.dispatcher.server.methods)
         for name, value in changes.items():
             setattr(exchange, name, value)
         self.session.peer.serve(request.id, exchange)

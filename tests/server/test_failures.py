@@ -129,3 +129,41 @@ async def test_a_failure_in_a_task_group_of_the_handler_is_answered_as_itself(ve
             assert "'elicitation'" in failed(response)
         else:
             assert response["error"]["code"] == -32021
+
+
+@pytest.mark.anyio
+@both_eras
+@pytest.mark.case("J07")
+async def test_a_failure_of_the_clean_up_does_not_hide_the_first(
+    version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server("test")
+
+    class Resource:
+        async def __aenter__(self) -> None: ...
+
+        async def __aexit__(self, *_: object) -> None:
+            raise OSError("secret B")
+
+    @server.tool
+    async def both() -> str:
+        async with Resource():
+            raise ToolError("A")
+
+    @server.tool
+    async def later() -> str:
+        try:
+            raise ToolError("A")
+        except ToolError as error:
+            raise ValueError("secret") from error
+
+    @server.tool
+    async def fine() -> str:
+        return "fine"
+
+    async with driver(server, version) as wire:
+        assert failed(await wire.call("both")) == "A"
+        [record] = [record for record in caplog.records if record.levelno >= logging.ERROR]
+        assert record.exc_info is not None and "secret B" in caplog.text and "ToolError: A" in caplog.text
+        assert failed(await wire.call("later")) == MASKED, "the author replaced it"
+        assert "result" in await wire.call("fine")

@@ -214,7 +214,7 @@ async def test_a_step_of_a_sync_tool_is_a_task_of_its_own(version: str) -> None:
         return repr(ctx.step("work", work).wait())
 
     async with driver(server, version) as wire:
-        assert "in another task" in failed(await wire.call("tool"))
+        assert "a step asks nothing" in failed(await wire.call("tool"))
 
 
 @both_eras

@@ -271,7 +271,7 @@ def test_wait_is_for_worker_threads() -> None:
     async def seven() -> int:
         return 7
 
-    with pytest.raises(RuntimeError, match="worker thread"):
+    with pytest.raises(RuntimeError, match="synchronous handler"):
         Question(seven).wait()
 
 
@@ -300,3 +300,13 @@ async def test_a_task_that_never_began_withdraws_its_question(version: str) -> N
         assert cancelled["params"]["requestId"] == question["id"]
         assert text(response) == "done"
         await wire.idle()
+
+
+def test_a_question_is_no_answer() -> None:
+    async def no() -> bool:
+        return False
+
+    question = Question(no)
+    with pytest.raises(TypeError, match="await it"):
+        bool(question)
+    question.close()

@@ -114,7 +114,7 @@ def test_content_blocks_are_content(block: Any) -> None:
 
 @pytest.mark.parametrize("value", [b"x", bytearray(b"x"), memoryview(b"x")])
 def test_bytes_are_refused_with_a_hint(value: Any) -> None:
-    with pytest.raises(ValueError, match="ImageContent"):
+    with pytest.raises(ValueError, match="Image, Audio or File of backchannel.types"):
         to_result(value, None)
 
 

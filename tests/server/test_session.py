@@ -8,6 +8,7 @@ import pytest
 from backchannel.errors import INVALID_REQUEST, LocalProtocolError, SessionClosed
 from backchannel.protocol.jsonrpc import ErrorResponse, Malformed, Notification, Request, Response
 from backchannel.protocol.lifecycle import State
+from backchannel.protocol.methods import METHODS
 from backchannel.protocol.peer import Incoming, Reply
 from backchannel.protocol.types.base import Implementation
 from backchannel.protocol.types.bringup import InitializeParams
@@ -24,6 +25,8 @@ INITIALIZED = Notification("notifications/initialized")
 
 class Handle:
     """Stands for an exchange."""
+
+    method = METHODS["tools/call"]
 
     def __init__(self) -> None:
         self.reasons: list[str | None] = []

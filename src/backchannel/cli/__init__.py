@@ -18,7 +18,6 @@ from ..errors import (
     ConnectionFailed,
     ConnectionLost,
     RequestTimeout,
-    UnsupportedVersion,
 )
 
 OK, FAILED, USAGE, CONNECTION, PROTOCOL, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -67,8 +66,6 @@ def exit_code(error: BackchannelError) -> int:
 
 def describe(error: BackchannelError) -> str:
     """The error in words that need no traceback."""
-    if isinstance(error, UnsupportedVersion):
-        return f"{error}: {error.requested} was wanted, and the server speaks {', '.join(error.supported) or 'none'}"
     return str(error) or type(error).__name__
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Literal
@@ -37,9 +37,9 @@ class Recorder:
 
         await self._inner.open(record, lost)
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
         self._log.append(Recorded("client", decode(encode(message)), self._instance))
-        await self._inner.send(message)
+        await self._inner.send(message, headers)
 
     def negotiated(self, version: Version) -> None:
         self._inner.negotiated(version)
@@ -65,10 +65,10 @@ class RoundRobin:
             self._stack.push_async_callback(transport.close)
             await transport.open(receive, lost)
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
         if isinstance(message, Request):
             self._requests += 1
-        await self._inner[(self._requests - 1) % len(self._inner)].send(message)
+        await self._inner[(self._requests - 1) % len(self._inner)].send(message, headers)
 
     def negotiated(self, version: Version) -> None:
         for transport in self._inner:

@@ -24,7 +24,7 @@ def run(server: str, /, *, http: Annotated[str | None, Parameter(name="--http")]
 
         serve_http(load(server), http)
         return
-    from ..run import run as serve
+    from ..running import run as serve
     from ..server.process import claim
 
     claim()  # before the module is imported, so that what it prints does not get between the messages

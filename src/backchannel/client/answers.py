@@ -30,16 +30,17 @@ from ..protocol.versions import FEATURES, Version
 from .turns import Turn, Turns
 
 ElicitHandler = Callable[[ElicitParams], Awaitable[Any] | Any]
-"""Takes the question; returns the content as a dict (accepted), True (accepted, with the form's defaults), None or
-"cancel", False or "decline", or an ElicitResult."""
+"""Takes the question; returns the content as a dict (accepted), True (accepted: yes, where the only required field is a
+boolean, and the form's defaults), None or "cancel", False or "decline", or an ElicitResult."""
 SampleHandler = Callable[[CreateMessageParams], Awaitable[Any] | Any]
-"""Takes the conversation; returns the model's text, or a CreateMessageResult."""
+"""Takes the conversation; returns the model's text, a CreateMessageResult, or None or False: the person refuses."""
 RootsSource = Sequence[str | os.PathLike[str] | Root] | Callable[[], Awaitable[Any] | Any]
 """Paths, `file:` URIs or Roots, or a function that gives them."""
 MethodHandler = Callable[[dict[str, Any]], Awaitable[Any] | Any]
 """Takes the params of a request that the specification does not know; returns the result, an object."""
 Middleware = Callable[[str, Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
+_REJECTED = -1  # "User rejected sampling request" (client/sampling, Error Handling)
 MAX_PARALLEL = 8
 """How many questions are answered at once."""
 _answering: ContextVar[tuple[Answers, ...]] = ContextVar("answering", default=())
@@ -133,10 +134,11 @@ class Answers:
         return partial(self._elicit, handler, question)
 
     async def _elicit(self, handler: ElicitHandler, question: ElicitParams) -> ElicitResult:
-        result = _elicit_result(await _call(handler, question))
+        schema = question.requested_schema or {}
+        answer = await _call(handler, question)
+        result = ElicitResult("accept", _yes(schema)) if answer is True else _elicit_result(answer)
         if result.action != "accept":
             return result
-        schema = question.requested_schema or {}
         content = with_defaults(schema, _as_json(result.content or {}))
         problems = check_content(schema, content)
         if problems:
@@ -163,7 +165,9 @@ class Answers:
             return answer(result)
         if isinstance(result, CreateMessageResult):
             return result
-        raise _unusable(result, "sample handler", "a text or a CreateMessageResult")
+        if result is None or result is False:
+            raise LocalProtocolError(_REJECTED, "User rejected sampling request")
+        raise _unusable(result, "sample handler", "a text, a CreateMessageResult, or None or False to refuse")
 
     def _read_roots(self, question: Any) -> Callable[[], Awaitable[ListRootsResult]]:
         if self.roots is None:
@@ -239,6 +243,16 @@ def _elicit_result(value: Any) -> ElicitResult:
     if value in ("accept", "decline", "cancel"):
         return ElicitResult(value)
     raise _unusable(value, "elicit handler", "a dict, True, False, None, an action or an ElicitResult")
+
+
+def _yes(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a plain yes: True where one field is required, which is a boolean. Defaults fill in the rest."""
+    properties, required = schema.get("properties"), schema.get("required")
+    if isinstance(properties, Mapping) and isinstance(required, list) and len(required) == 1:
+        field = properties.get(required[0]) if isinstance(required[0], str) else None
+        if isinstance(field, Mapping) and field.get("type") == "boolean":
+            return {required[0]: True}
+    return {}
 
 
 def _as_json(content: dict[str, Any]) -> dict[str, Any]:

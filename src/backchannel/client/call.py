@@ -15,7 +15,8 @@ class Call:
 
     method: what is called.  idle: seconds without a sign of life; this clock stands still while the server's questions
     are answered, and starts again with each round and on progress.  total: seconds for everything; it never stands
-    still.  nested: the call is made by a handler that answers a question.
+    still.  nested: the call is made by a handler that answers a question.  `questions` has the scopes of those that are
+    known to be asked by this call.
 
     Raises: RequestTimeout and ConnectionLost, at the end of the block.
     """
@@ -24,6 +25,7 @@ class Call:
         self, method: str, idle: float | None = None, total: float | None = None, *, nested: bool = False
     ) -> None:
         self.method = method
+        self.questions: set[anyio.CancelScope] = set()
         self.nested = nested
         self._idle = idle if idle is not None else math.inf
         self._total = total if total is not None else math.inf
@@ -50,6 +52,11 @@ class Call:
         """The connection has ended: so does the call, wherever it is."""
         self._lost = error
         self._scope.cancel()
+
+    def withdraw(self) -> None:
+        """The call is given up: so are the questions that it asks."""
+        for scope in self.questions:
+            scope.cancel()
 
     def __enter__(self) -> Call:
         self._end = anyio.current_time() + self._total

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any
 
 import msgspec
 
-from ..errors import INTERNAL_ERROR, ConfigurationError, ConnectionLost, RemoteProtocolError
-from ..protocol.jsonrpc import Notification
+from ..errors import INVALID_PARAMS, ConfigurationError, ConnectionLost, LocalProtocolError
 from ..protocol.types.base import Implementation
-from ..protocol.types.requests import LogParams
-from ..protocol.types.tools import CallToolResult, ListToolsResult, Tool, decode_call_tool_result
+from ..protocol.types.bringup import DiscoverResult
+from ..protocol.types.requests import LEVELS, LogParams
 from ..protocol.versions import Version
 from .answers import (
     MAX_PARALLEL,
@@ -26,11 +25,14 @@ from .answers import (
     SampleHandler,
     as_roots,
 )
+from .cache import Cache
 from .connect import PROBE_TIMEOUT, ServerInfo, connect
 from .connection import Connection, Progress
-from .listener import Listener
-from .listing import Listing
+from .features import Features, decoded
+from .listener import Listener, LogReader
 from .rounds import MAX_ROUNDS, go_through
+from .subscriptions import Changes, Subscriptions, Wanted
+from .tools import KnownTools
 from .transport import Transport
 
 logger = logging.getLogger("backchannel.client")
@@ -41,7 +43,7 @@ def resolve(target: Any, headers: dict[str, str] | None) -> Transport:
     return target  # type: ignore[no-any-return]
 
 
-class Client:
+class Client(Features):
     """A connection to one MCP server.
 
     target: a URL, a StdioServer, a Server (in-process), an entry of an mcpServers JSON, or a Transport.
@@ -54,6 +56,7 @@ class Client:
     rounds.  probe_timeout: seconds that "auto" waits for a server that does not know the stateless protocol.
     max_rounds: rounds of questions in one call.
     log_level: log messages wanted from the server; log: takes them.  headers: sent with every HTTP request.
+    cache: use lists and resources again for as long as the server says that they are good, until it says otherwise.
 
     Open it with `async with`, or `await client.open()` and `await client.close()`, which may happen in different tasks.
 
@@ -82,6 +85,7 @@ class Client:
         log_level: str | None = None,
         log: Callable[[LogParams], Any] | None = None,
         headers: dict[str, str] | None = None,
+        cache: bool = True,
     ):
         if max_rounds < 1:
             raise ConfigurationError("max_rounds is a number of rounds, at least 1")
@@ -102,6 +106,9 @@ class Client:
         self._timeout, self._total_timeout, self._probe_timeout = timeout, total_timeout, probe_timeout
         self._max_rounds = max_rounds
         self._log_level, self._log = log_level, log
+        self._caches = cache
+        self._cache: Cache | None = None
+        self._tools = KnownTools(mirrored=False)
         self._connection: Connection | None = None
         self._server: ServerInfo | None = None
 
@@ -115,7 +122,7 @@ class Client:
         transport = resolve(self._target, self._headers)
         connection = Connection(transport, self.answers, self._info, self._log_level, self._strict)
         if self._log is not None:
-            connection.heard.append(_LogReader(Listener(self._log, connection.nursery)))
+            connection.heard.append(LogReader(Listener(self._log, connection.nursery)))
         self._connection, self._server = connection, None
         async with AsyncExitStack() as undo:
             undo.push_async_callback(connection.close)
@@ -124,8 +131,18 @@ class Client:
             if self._log_level is not None and not server.version.is_modern:
                 await self._set_level(connection, server, self._log_level)
             undo.pop_all()
-        self._server = server
+        self._begin(connection, server)
         return self
+
+    def _begin(self, connection: Connection, server: ServerInfo) -> None:
+        """What is known of the server and its features is known from one connection."""
+        self._cache = Cache() if self._caches else None
+        self._tools = KnownTools(mirrored=server.version.is_modern and connection.transport.request_streams)
+        connection.heard.insert(0, self._tools.heard)
+        if self._cache is not None:
+            connection.heard.insert(0, self._cache.heard)
+        self._subscriptions = Subscriptions(connection, server.capabilities, self._timeout)
+        self._server = server
 
     async def close(self) -> None:
         """Disconnect. Safe to call more than once, and from another task than `open`."""
@@ -198,46 +215,87 @@ class Client:
 
         Raises: RemoteProtocolError, LocalProtocolError, RequestTimeout, ConnectionLost, TooManyRounds.
         """
-        if self._connection is None or self._server is None:
-            raise ConnectionLost("the client is not open: use `async with Client(...)`")
-        idle = timeout if timeout is not None else self._timeout
-        total = total_timeout if total_timeout is not None else self._total_timeout
-        with self._connection.call(method, idle, total) as call:
-            return await go_through(
-                self._connection, call, params or {}, progress=progress, max_rounds=self._max_rounds
-            )
+        return await self._request(self._cache, method, params, progress, timeout, total_timeout)
 
-    async def call_tool(
+    async def _request(
         self,
-        name: str,
-        arguments: dict[str, Any] | None = None,
-        *,
+        cache: Cache | None,
+        method: str,
+        params: dict[str, Any] | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
         total_timeout: float | None = None,
-        meta: dict[str, Any] | None = None,
-    ) -> CallToolResult:
-        """Call a tool (server/tools). A tool that failed gives a result with `is_error`.
+    ) -> msgspec.Raw:
+        connection = self._opened()
+        idle = timeout if timeout is not None else self._timeout
+        total = total_timeout if total_timeout is not None else self._total_timeout
+        with connection.call(method, idle, total) as call:
+            return await go_through(
+                connection,
+                call,
+                params or {},
+                cache=cache,
+                tools=self._tools,
+                progress=progress,
+                max_rounds=self._max_rounds,
+            )
+
+    def _opened(self) -> Connection:
+        if self._connection is None or self._server is None:
+            raise ConnectionLost("the client is not open: use `async with Client(...)`")
+        return self._connection
+
+    def listen(
+        self,
+        *,
+        resources: Sequence[str] = (),
+        tools: bool = False,
+        prompts: bool = False,
+        resource_list: bool = False,
+    ) -> Changes:
+        """Changes, as they happen: `async with client.listen(tools=True) as changes: async for change in changes`
+        (basic/patterns/subscriptions).
+
+        resources: URIs of resources whose contents matter.  tools, prompts, resource_list: whether these lists matter.
+
+        Raises: ConfigurationError if nothing is wanted; when the block is entered, RemoteProtocolError, RequestTimeout,
+        ConnectionLost.
+        """
+        self._opened()
+        if isinstance(resources, str):
+            raise ConfigurationError(f"resources is a list of URIs; write [{resources!r}]")
+        wanted = Wanted(tuple(dict.fromkeys(resources)), tools, prompts, resource_list)
+        if wanted == Wanted():
+            raise ConfigurationError("say what to listen for: resources=[...], tools, prompts or resource_list")
+        return self._subscriptions.listen(wanted)
+
+    async def set_log_level(self, level: str) -> None:
+        """Have log messages from this level on; the Client's `log` takes them. Logging is deprecated since 2026-07-28,
+        in favour of stderr and OpenTelemetry (server/utilities/logging).
+
+        level: "debug", "info", "notice", "warning", "error", "critical", "alert" or "emergency". A legacy server is
+        told; a modern one finds it in each later request.
 
         Raises: as `request`.
         """
-        params: dict[str, Any] = {"name": name, "arguments": arguments or {}}
-        if meta is not None:
-            params["_meta"] = meta
-        raw = await self.request("tools/call", params, progress=progress, timeout=timeout, total_timeout=total_timeout)
-        try:
-            return decode_call_tool_result(raw)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise RemoteProtocolError(INTERNAL_ERROR, f"the result of {name!r} is malformed: {error}") from error
+        if level not in LEVELS:
+            raise LocalProtocolError(INVALID_PARAMS, f"no log level {level!r}: there are {', '.join(LEVELS)}")
+        if not self.version.is_modern:
+            await self.request("logging/setLevel", {"level": level})
+        self._opened().log_level = self._log_level = level
 
-    def tools(self) -> AsyncIterator[Tool]:
-        """All tools, page by page: `async for tool in client.tools()` (server/tools, Listing Tools). Raises: as
-        `request`."""
-        return Listing(self.request, "tools/list", ListToolsResult, "tools")
+    async def discover(self) -> DiscoverResult:
+        """What the server is and can do (server/discover). In a legacy session, what it said at the beginning.
+
+        Raises: as `request`.
+        """
+        if not self.version.is_modern:
+            return DiscoverResult([self.version.value], self.server.capabilities, self.server.instructions)
+        return decoded(await self.request("server/discover"), DiscoverResult, "server/discover")
 
     async def ping(self) -> None:
         """Ask for a sign of life. On the stateless protocol, which has no ping, `server/discover` serves as one."""
-        await self.request("server/discover" if self.version.is_modern else "ping")
+        await self._request(None, "server/discover" if self.version.is_modern else "ping")
 
     async def _set_level(self, connection: Connection, server: ServerInfo, level: str) -> None:
         if "logging" not in server.capabilities:
@@ -245,20 +303,3 @@ class Client:
             return
         with connection.call("logging/setLevel", self._timeout) as call:
             await connection.request(call.method, {"level": level}, call)
-
-
-class _LogReader:
-    """Gives log messages to the host."""
-
-    def __init__(self, listener: Listener):
-        self._listener = listener
-
-    def __call__(self, notification: Notification) -> None:
-        if notification.method != "notifications/message":
-            return
-        try:
-            message = msgspec.json.decode(notification.params or b"{}", type=LogParams)
-        except (msgspec.DecodeError, RecursionError):
-            logger.debug("a malformed log message was dropped")
-        else:
-            self._listener(message)

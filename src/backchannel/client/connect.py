@@ -56,13 +56,14 @@ async def connect(
     exact = parse(wanted)
     accepted = _NAMED.get(wanted) or ((exact,) if exact is not None else ())
     if not accepted:
-        raise UnsupportedVersion(wanted, [*_NAMED, *(known.value for known in SUPPORTED)])
+        names = [*_NAMED, *(known.value for known in SUPPORTED)]
+        raise UnsupportedVersion(wanted, names, f"there is no version {wanted!r}: give one of {', '.join(names)}")
     modern = [version for version in accepted if version.is_modern]
     legacy = [version for version in accepted if not version.is_modern]
     if not modern:
         return await _initialize(connection, legacy[0], legacy, timeout)
     if not legacy:
-        return await _discover(connection, modern, timeout)
+        return await _discover_only(connection, modern, timeout)
     found = await _probe(connection, modern, legacy, probe_timeout)
     if isinstance(found, ServerInfo):
         return found
@@ -76,6 +77,20 @@ async def connect(
             return await _discover(connection, modern, probe_timeout)
         except (RemoteProtocolError, RequestTimeout, UnsupportedVersion):
             raise refused from None
+
+
+async def _discover_only(connection: Connection, modern: Sequence[Version], timeout: float | None) -> ServerInfo:
+    """Speak a modern version or none. Raises: UnsupportedVersion, also for what only a legacy server answers."""
+    try:
+        return await _discover(connection, modern, timeout)
+    except RemoteProtocolError as error:
+        if error.code in _MODERN_ERRORS or error.status >= 500:
+            raise
+        text = (
+            f"Unsupported protocol version: {', '.join(modern)} was wanted, and the server does not know "
+            f'server/discover, so it seems to be older (version="auto" finds out): {error}'
+        )
+        raise UnsupportedVersion(modern[0], [], text) from error
 
 
 async def _probe(

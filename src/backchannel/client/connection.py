@@ -4,19 +4,25 @@ How it works: the Peer knows ids and waiters. The transport gives every message 
 blocks: responses wake their waiters, questions are answered in tasks of their own. A Call cuts off what its caller is
 doing when time is up or the connection is lost, whether that is sending, waiting, or asking the host.
 
-Which call a question belongs to, the wire does not say. So while one is answered the idle clocks of all calls stand
-still: a time-out that comes late costs a wait, one that comes too early costs the call. On HTTP the stream it came on
-would tell, but the server chooses the stream, so nothing could be built on that.
+Which call a question belongs to, its message does not say. On HTTP the stream says it, which is read in the task that
+sent the request: the question holds that call's clock, and is withdrawn if that call is given up, for its stream is
+closed then and the server cannot say so any more. Elsewhere the idle clocks of all calls stand still while one is
+answered: a time-out that comes late costs a wait, one that comes too early costs the call.
+
+On a legacy HTTP session the response may come on another stream than the request's own, so there a request is sent by a
+task of its own, and its caller waits for the response alone.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import msgspec
 
 from ..errors import (
@@ -29,7 +35,7 @@ from ..errors import (
     ProtocolError,
     RemoteProtocolError,
 )
-from ..nursery import Nursery
+from ..nursery import Nursery, being_cancelled
 from ..protocol.jsonrpc import (
     ErrorObject,
     ErrorResponse,
@@ -61,6 +67,8 @@ _ALWAYS = frozenset({"roots/list"})
 
 
 _FINAL = KeyboardInterrupt | SystemExit | GeneratorExit
+_sending: ContextVar[Call | None] = ContextVar("sending", default=None)
+"""The call whose request is being sent here, and on HTTP, whose stream is being read."""
 
 
 class _Waiting(Waiter):
@@ -78,7 +86,8 @@ class Connection:
     """Speaks one protocol version, once `version` is set.
 
     log_level: of the log messages that are wanted.  strict: refuse what the server asks while no call is in flight.
-    `heard` has functions that are called with every notification that is no progress; they do not raise.
+    `heard` has functions that are called with every notification that is no progress, and `ended` has those that are
+    called once with the reason when the connection is lost; they do not raise.
     """
 
     def __init__(
@@ -94,8 +103,9 @@ class Connection:
         self.info = info
         self.version: Version | None = None
         self.heard: list[Callable[[Notification], None]] = []
+        self.ended: list[Callable[[Exception], None]] = []
         self.nursery = Nursery()
-        self._log_level = log_level
+        self.log_level = log_level
         self._strict = strict
         self._peer = Peer()
         self._calls: set[Call] = set()
@@ -135,11 +145,15 @@ class Connection:
             raise ConnectionLost(str(self._lost)) from self._lost
         call = Call(method, idle, total, nested=self.answers.nested)
         self._calls.add(call)
+        finished = False
         try:
             with call:
                 yield call
+            finished = True
         finally:
             self._calls.discard(call)
+            if not finished:
+                call.withdraw()
 
     async def request(
         self,
@@ -149,8 +163,12 @@ class Connection:
         *,
         progress: Progress | None = None,
         version: Version | None = None,
+        headers: Mapping[str, str] | None = None,
+        started: Callable[[RequestId], None] | None = None,
     ) -> msgspec.Raw:
         """Send one request of a call that is in flight, and return its raw result. `params` is not changed.
+
+        headers: to send with it, where the wire has headers.  started: called with its id before it is sent.
 
         Raises: RemoteProtocolError, ConnectionLost, and what ends the call.
         """
@@ -158,21 +176,48 @@ class Connection:
         waiting = _Waiting(call, listener)
         id = self._peer.open(waiting, method)
         call.restart()
+        reading = anyio.CancelScope()
+        token = _sending.set(call)
         try:
-            await self.transport.send(
-                Request(id, method, self._complete(params, id, progress is not None, version or self.version))
-            )
+            if started is not None:
+                started(id)
+            params_sent = self._complete(params, id, progress is not None, version or self.version)
+            await self._send(Request(id, method, params_sent), headers, waiting, reading)
             outcome = await waiting.wait()
             if listener is not None:
                 await listener.drained()
             return _unpack(outcome)
         except anyio.get_cancelled_exc_class():
+            reading.cancel()
             await self._abandon(id)
             raise
         finally:
+            reading.deadline = anyio.current_time() + _GRACE
+            _sending.reset(token)
             self._peer.close(id)
             if listener is not None:
                 listener.stop()
+
+    async def _send(
+        self, request: Request, headers: Mapping[str, str] | None, waiting: _Waiting, reading: anyio.CancelScope
+    ) -> None:
+        """Send a request; on a legacy session whose requests have streams, in a task that `reading` ends."""
+        if self.version is None or self.version.is_modern or not self.transport.request_streams:
+            await (self.transport.send(request, headers) if headers else self.transport.send(request))
+            return
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        self.nursery.start(self._follow, request, waiting, reading)
+
+    async def _follow(self, request: Request, waiting: _Waiting, reading: anyio.CancelScope) -> None:
+        try:
+            with reading:
+                await self.transport.send(request)
+        except Exception as error:  # whatever it is belongs to the caller
+            waiting.fail(error)
+
+    def forget(self, id: RequestId) -> None:
+        """The server has ended request `id` itself: it need not be told that nobody waits for it."""
+        self._peer.close(id)
 
     async def notify(self, method: str, params: Any = None, timeout: float | None = None) -> None:
         """Send a notification. Raises: ConnectionLost, RequestTimeout."""
@@ -192,8 +237,8 @@ class Connection:
             meta[META_VERSION] = version.value
             meta[META_CLIENT_INFO] = self.info
             meta[META_CLIENT_CAPABILITIES] = self.answers.declare(version)
-            if self._log_level is not None:
-                meta.setdefault(META_LOG_LEVEL, self._log_level)
+            if self.log_level is not None:
+                meta.setdefault(META_LOG_LEVEL, self.log_level)
         if progress:
             meta["progressToken"] = id
         rest = {name: value for name, value in params.items() if name != "_meta"}
@@ -202,7 +247,7 @@ class Connection:
     async def _abandon(self, id: RequestId) -> None:
         """Nobody waits any more: tell the server, if it has not answered and can be told."""
         cancelled = self._peer.close(id, "nobody waits for it any more")
-        if cancelled is None or self._lost is not None:
+        if cancelled is None:
             return
         # "The `initialize` request MUST NOT be cancelled by clients" (2025-11-25 basic/utilities/cancellation); nor is
         # the probe before it, for a server that knows neither. On modern HTTP the closed stream says it all.
@@ -224,6 +269,8 @@ class Connection:
             scope.cancel()
         for call in self._calls:
             call.lose(error)
+        for ended in tuple(self.ended):
+            ended(error)
 
     def _receive(self, message: Message | Malformed) -> None:
         if self._lost is not None:
@@ -244,10 +291,15 @@ class Connection:
             if event.waiter.progress is not None:
                 event.waiter.progress(event.params)
         elif isinstance(event, Heard):
-            for listener in self.heard:
-                listener(event.notification)
+            self._hear(event.notification)
         elif isinstance(event, Dropped):
             logger.debug("dropped: %s", event.why)
+            if isinstance(message, Notification) and message.method == "notifications/cancelled":
+                self._hear(message)  # it may be about a subscription of ours (basic/patterns/cancellation)
+
+    def _hear(self, notification: Notification) -> None:
+        for listener in tuple(self.heard):
+            listener(notification)
 
     def _ignore(self, event: Incoming | Reply) -> None:
         """Nothing is sent back: "The client MUST NOT write JSON-RPC responses" (basic/transports/stdio; so does
@@ -258,8 +310,9 @@ class Connection:
 
     def _take(self, request: Request) -> None:
         """A reverse call has come: answer it in a task of its own."""
+        asking = _sending.get() if self.transport.request_streams else None
         try:
-            self._check(request.method)
+            self._check(request.method, asking)
             question = self.answers.read(request.method, request.params)
         except RemoteProtocolError as error:
             self._peer.finish(request.id)
@@ -267,17 +320,20 @@ class Connection:
             return
         scope = anyio.CancelScope()
         self._peer.serve(request.id, scope)
-        held = tuple(self._calls)
+        held = tuple(self._calls) if asking is None else (asking,)
         for call in held:
             call.hold()
+        if asking is not None:
+            asking.questions.add(scope)
         question.queue(nested=self.answers.nested or any(call.nested for call in held))
         self.nursery.start(self._serve, request.id, question, scope, held)
 
-    def _check(self, method: str) -> None:
+    def _check(self, method: str, asking: Call | None) -> None:
         """Raises: RemoteProtocolError if the server may not ask this, or not now."""
         if self.version is not None and method in METHODS and lookup(method, self.version, Direction.SERVER) is None:
             raise RemoteProtocolError(METHOD_NOT_FOUND, f"protocol version {self.version} has no {method}")
-        if self._strict and not self._calls and method not in _ALWAYS:
+        in_a_call = asking is not None if self.transport.request_streams else bool(self._calls)
+        if self._strict and not in_a_call and method not in _ALWAYS:
             raise RemoteProtocolError(INVALID_REQUEST, "this client answers only while a call of its own is in flight")
 
     async def _serve(self, id: RequestId, question: Question, scope: anyio.CancelScope, held: tuple[Call, ...]) -> None:
@@ -288,7 +344,8 @@ class Connection:
         finally:
             for call in held:
                 call.resume()
-        if reply is not None and self._peer.finish(id, scope):
+                call.questions.discard(scope)
+        if self._peer.finish(id, scope) and reply is not None:
             await self._deliver(reply)
 
     async def _answer(self, id: RequestId, question: Question) -> Message:
@@ -297,7 +354,8 @@ class Connection:
         except ProtocolError as error:
             return _failure(id, error)
         except BaseException as error:
-            if isinstance(error, _FINAL | anyio.get_cancelled_exc_class()):
+            cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+            if isinstance(error, _FINAL) or (cancelled and being_cancelled()):
                 raise
             logger.exception("a handler for %s failed", question.method)
             return _failure(id, ProtocolError(INTERNAL_ERROR, "the client's handler failed"))

@@ -35,6 +35,7 @@ from ..protocol.methods import METHODS
 from ..protocol.sse import Event, SSEDecoder
 from ..protocol.versions import FEATURES, META_VERSION, Version, is_modern
 from .endpoint import Endpoint
+from .refusal import error_of, read_body, refusal
 from .transport import Lost, Receive, encoded, is_junk, read, too_large
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ _LONGEST_PAUSE = 30.0
 _FAILURES = 5  # tries to take up a stream that fail, one after the other
 _BARREN = 100  # streams that end without an event, one after the other: a server may let its client poll
 _GOODBYE = 2.0  # seconds that the server gets to end the session
-_ERROR_BODY = 2**20
 
 
 @dataclass
@@ -112,8 +112,10 @@ class HttpTransport:
         """From now on this version's headers are sent, and messages are read as it has them."""
         self._version = version
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
         """POST one message, and read the response to a request; cancelling it closes the response at once.
+
+        headers: to send with it.
 
         Raises: ConnectionFailed (nothing was sent), ConnectionLost, AuthRequired for HTTP 401, LocalProtocolError, and
         RemoteProtocolError with the HTTP `status` for what is no answer to `message`; its `code` is 0 where the body
@@ -126,16 +128,17 @@ class HttpTransport:
         starts = request is not None and request.method == "initialize"
         if starts:  # "a new InitializeRequest without a session ID attached" (2025-11-25 basic/transports)
             self._session_id = None
-        headers = {**self._base(starts), **self._mirrored(message, body)}
+        given = {name.lower(): value for name, value in (headers or {}).items()}
+        sent = {**self._base(starts), **given, **self._mirrored(message, body)}
         # "an Accept header listing both" (basic/transports/streamable-http, Sending Messages)
-        headers.update({"content-type": JSON, "accept": f"{JSON}, {SSE}"})
-        async with self._endpoint.exchange("POST", headers, body) as response:
+        sent.update({"content-type": JSON, "accept": f"{JSON}, {SSE}"})
+        async with self._endpoint.exchange("POST", sent, body) as response:
             if response.status >= 300:
-                await self._refused(response, request, "mcp-session-id" in headers)
+                await self._refused(response, request, "mcp-session-id" in sent)
             elif request is not None:
                 if starts:
                     self._session_id = _session_id(response)
-                await self._answer(response, request, "mcp-method" not in headers)
+                await self._answer(response, request, "mcp-method" not in sent)
 
     async def listen(self) -> None:
         """Open the GET stream of a legacy session that has an id, in the background."""
@@ -194,7 +197,7 @@ class HttpTransport:
         """Hand on what a successful response brings, up to the answer to `request`."""
         if response.content_type == SSE:
             return await self._follow(response, request, resumable)
-        data = await _body(response, self.max_message)
+        data = await read_body(response, self.max_message)
         if len(data) > self.max_message:
             text = f"the response is over the limit of {self.max_message} bytes (max_message)"
             return self._hand_on(Malformed(INVALID_REQUEST, text, request.id, True))
@@ -203,7 +206,7 @@ class HttpTransport:
             if isinstance(message, Malformed) and response.content_type == JSON:
                 message = Malformed(message.code, message.message, request.id, True)
             if isinstance(message, ErrorResponse) and message.id != request.id:
-                raise _error(message, response.status)
+                raise error_of(message, response.status)
             if _answers(message, request) or not isinstance(message, Malformed | Response):
                 self._hand_on(message)
                 answered = answered or _answers(message, request)
@@ -307,7 +310,7 @@ class HttpTransport:
             if isinstance(message, Malformed) and message.is_response and message.id is None and request is not None:
                 message = Malformed(message.code, message.message, request.id, True)
             if isinstance(message, ErrorResponse) and message.id is None and request is not None:
-                raise _error(message, 200)
+                raise error_of(message, 200)
             if isinstance(message, Malformed) and message.id is None and (large or is_junk(message, data)):
                 logger.warning("%s sent an event that was skipped: %s", self._endpoint.name, message.message)
             else:
@@ -321,26 +324,20 @@ class HttpTransport:
 
     async def _refused(self, response: aiohttp.ClientResponse, request: Request | None, in_session: bool) -> None:
         """A response that is no success: the answer to `request` all the same, or raise what it says."""
-        status, body = response.status, await _body(response, _ERROR_BODY)
-        challenge = ", ".join(response.headers.getall("www-authenticate", []))
-        if status == 401 or (status == 403 and "insufficient_scope" in challenge):
-            raise AuthRequired(f"{self._endpoint.name} wants credentials (HTTP {status})", challenge)
+        body = await read_body(response)
+        error = refusal(self._endpoint.name, response, body)
+        if isinstance(error, AuthRequired):
+            raise error
         message = decode(body)
         # "When a client receives HTTP 404 in response to a request containing an MCP-Session-Id, it MUST start a new
         # session" (2025-11-25 basic/transports), whatever the body says.
-        gone = status == 404 and in_session
+        gone = error.status == 404 and in_session
         if not gone and not isinstance(message, Malformed) and _answers(message, request):
             return self._hand_on(message)
-        error = message.error if isinstance(message, ErrorResponse) else None
         if gone:
             text = f"{self._endpoint.name} does not know this session any more (HTTP 404); it takes a new connection"
-        elif error is not None:
-            text = error.message
-        else:
-            start = body[:200].decode("utf-8", "replace").strip()
-            text = f"{self._endpoint.name} answered with HTTP {status}{': ' if start else ''}{start}"
-        code, data = (error.code, error.data) if error is not None else (0, None)
-        raise RemoteProtocolError(code, text, data, status=status)
+            raise RemoteProtocolError(error.code, text, error.data, status=404)
+        raise error
 
 
 class _Sent(msgspec.Struct):
@@ -359,19 +356,7 @@ def _session_id(response: aiohttp.ClientResponse) -> str | None:
     return value
 
 
-async def _body(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """The body, or where it is longer than `limit`, more than `limit` bytes of it."""
-    body = bytearray()
-    while len(body) <= limit and (chunk := await response.content.readany()):
-        body += chunk
-    return bytes(body)
-
-
 def _answers(message: Message | Malformed, request: Request | None) -> bool:
     if request is None or (isinstance(message, Malformed) and not message.is_response):
         return False
     return isinstance(message, Response | ErrorResponse | Malformed) and message.id == request.id
-
-
-def _error(message: ErrorResponse, status: int) -> RemoteProtocolError:
-    return RemoteProtocolError(message.error.code, message.error.message, message.error.data, status=status)

@@ -8,7 +8,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from ..nursery import Nursery
+from ..protocol.jsonrpc import Notification
+from ..protocol.types.requests import LogParams
 from ..waiter import Waiter
 
 logger = logging.getLogger("backchannel.client")
@@ -68,3 +72,21 @@ class Listener:
         finally:
             self._busy = None
             busy.resolve(None)
+
+
+class LogReader:
+    """Gives log messages to the host."""
+
+    def __init__(self, listener: Listener):
+        self._listener = listener
+
+    def __call__(self, notification: Notification) -> None:
+        """Take the next notification, whatever it is."""
+        if notification.method != "notifications/message":
+            return
+        try:
+            message = msgspec.json.decode(notification.params or b"{}", type=LogParams)
+        except (msgspec.DecodeError, RecursionError):
+            logger.debug("a malformed log message was dropped")
+        else:
+            self._listener(message)

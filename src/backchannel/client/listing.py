@@ -19,6 +19,7 @@ class Listing(Generic[T]):
     """An async iterator over all items. It fetches a page when one is needed, so it may be left at any item.
 
     fetch: sends a request of `method`.  page: the type of its result.  member: the field of `page` with the items.
+    keep: takes the items of each page as they come, and gives those that are to be seen.
     """
 
     def __init__(
@@ -27,11 +28,13 @@ class Listing(Generic[T]):
         method: str,
         page: Any,
         member: str,
+        keep: Callable[[list[T]], list[T]] | None = None,
     ):
         self._fetch = fetch
         self._method = method
         self._page = page
         self._member = member
+        self._keep = keep
         self._items: deque[T] = deque()
         self._pages = 0
         self._next: dict[str, Any] | None = {}
@@ -56,5 +59,6 @@ class Listing(Generic[T]):
         except (msgspec.DecodeError, RecursionError) as error:
             raise RemoteProtocolError(INTERNAL_ERROR, f"the result of {self._method} is malformed: {error}") from error
         self._pages += 1
-        self._items.extend(getattr(page, self._member))
+        items = getattr(page, self._member)
+        self._items.extend(items if self._keep is None else self._keep(items))
         self._next = {"cursor": page.next_cursor} if page.next_cursor is not None else None

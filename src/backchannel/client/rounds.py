@@ -6,14 +6,17 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import msgspec
 
 from ..errors import INTERNAL_ERROR, INVALID_PARAMS, LocalProtocolError, RemoteProtocolError, TooManyRounds
 from ..protocol.jsonrpc import encode
 from ..protocol.types.mrtr import ReceivedInputRequest, ReceivedResult
 from .answers import Answers, Question
+from .cache import CACHEABLE, Cache
 from .call import Call
 from .connection import Connection, Progress
+from .tools import KnownTools
 
 MAX_ROUNDS = 32
 COMPLETE, INPUT_REQUIRED = "complete", "input_required"
@@ -24,6 +27,8 @@ async def go_through(
     call: Call,
     params: dict[str, Any],
     *,
+    cache: Cache | None = None,
+    tools: KnownTools | None = None,
     progress: Progress | None = None,
     max_rounds: int = MAX_ROUNDS,
 ) -> msgspec.Raw:
@@ -32,17 +37,34 @@ async def go_through(
     Each round is made from the caller's own params and what this round adds: nothing of an earlier round stays, and
     the params are not changed.
 
+    cache: where a result may be found, and kept; legacy results do not say that they may be.  tools: what is known of
+    them, which has a say in how they are called.
+
     Returns the raw result. Raises: RemoteProtocolError, LocalProtocolError, TooManyRounds, what ends the call, and what
     the host's own handlers raise.
     """
+    modern = connection.version is not None and connection.version.is_modern
     params = _frozen(call.method, params)
+    key = _key(params) if cache is not None and modern and call.method in CACHEABLE else None
+    changes = 0
+    if cache is not None and key is not None:
+        if (kept := cache.get(call.method, key)) is not None:
+            await anyio.lowlevel.checkpoint()
+            return kept
+        changes = cache.changes
     retry: dict[str, Any] = {}
     for rounds_left in reversed(range(max_rounds)):
-        raw = await connection.request(call.method, {**params, **retry}, call, progress=progress)
-        if connection.version is None or not connection.version.is_modern:
+        sent = {**params, **retry}
+        if tools is not None and call.method == "tools/call":
+            raw = await tools.send(connection, call, sent, progress)
+        else:
+            raw = await connection.request(call.method, sent, call, progress=progress)
+        if not modern:
             return raw
         result = _read(raw)
         if result.result_type == COMPLETE:
+            if cache is not None and key is not None:
+                cache.put(call.method, {**key, **retry}, raw, changes=changes)
             return raw
         if rounds_left:
             retry = await _retry(connection.answers, call, result)
@@ -55,6 +77,11 @@ def _frozen(method: str, params: dict[str, Any]) -> dict[str, Any]:
         return {name: value if name == "_meta" else msgspec.Raw(encode(value)) for name, value in params.items()}
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise LocalProtocolError(INVALID_PARAMS, f"{method} cannot be sent as JSON: {error}") from error
+
+
+def _key(params: dict[str, Any]) -> dict[str, Any]:
+    """Frozen params as the cache takes them."""
+    return {name: msgspec.json.decode(value) for name, value in params.items() if name != "_meta"}
 
 
 def _read(raw: msgspec.Raw) -> ReceivedResult:

@@ -160,7 +160,7 @@ class StdioTransport:
             await opened.wait()
             undo.pop_all()
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
         """Write one message. Raises: ConnectionLost, LocalProtocolError."""
         data = encoded(message)
         if b"\n" in data or b"\r" in data:  # raw JSON inside it is pretty-printed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -23,16 +23,21 @@ class Transport(Protocol):
     """Carries messages to one server and back.
 
     `request_streams`: each request has a response stream of its own, whose closing cancels it (streamable HTTP). Then
-    `send` of a request returns when its response has been received, and abandons the stream when it is cancelled.
+    `send` of a request reads that stream: it returns when the response has been received, gives what comes before from
+    its own task, and abandons the stream when it is cancelled.
     """
 
-    request_streams: bool
+    @property
+    def request_streams(self) -> bool:
+        """Whether each request has a response stream of its own."""
 
     async def open(self, receive: Receive, lost: Lost) -> None:
         """Connect. Raises: ConnectionFailed that names host or command and the cause."""
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
         """Send one message. Safe to call from several tasks at once.
+
+        headers: to send with it, where the wire has headers. It is given only where there are some.
 
         Raises: ConnectionLost if it cannot be delivered, or its response stream ended without the response.
         RemoteProtocolError for an HTTP status that is no JSON-RPC answer, AuthRequired for 401.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -24,7 +24,7 @@ from ..errors import (
     UNSUPPORTED_VERSION,
 )
 from .jsonrpc import ErrorObject, ErrorResponse, Malformed, Message, Notification, Request, RequestId, decode
-from .methods import Direction, Method, lookup
+from .methods import METHODS, Direction, Method, lookup
 from .types.requests import NO_META, RequestMeta, read_meta
 from .versions import META_VERSION, Version, is_legacy, is_modern, parse, served
 
@@ -113,10 +113,10 @@ def read_accept(headers: Headers) -> Accept:
     )
 
 
-def read_request(headers: Headers, body: bytes) -> Call | Legacy | Refusal:
+def read_request(headers: Headers, body: bytes, methods: Mapping[str, Method] = METHODS) -> Call | Legacy | Refusal:
     """Read one POST.
 
-    headers: the request's headers.  body: the whole body.
+    headers: the request's headers.  body: the whole body.  methods: the requests that there are.
     Returns a Call, a Legacy, or a Refusal with an HTTP status and the error to answer with.
     """
     content_type = headers.get("content-type") or ""
@@ -133,7 +133,9 @@ def read_request(headers: Headers, body: bytes) -> Call | Legacy | Refusal:
             return Legacy(message, headers.get("mcp-session-id"), stated, accept)
         return _unsupported(_id(message), stated)
     if isinstance(message, Request):
-        return _climb(message, headers, meta, accept) if fault is None else _refuse(message.id, INVALID_PARAMS, fault)
+        if fault is not None:
+            return _refuse(message.id, INVALID_PARAMS, fault)
+        return _climb(message, headers, meta, accept, methods)
     if isinstance(message, Notification):
         return Refusal(202)
     if isinstance(message, Malformed):
@@ -165,7 +167,9 @@ def _meta(message: Message | Malformed) -> tuple[RequestMeta, str | None]:
     return NO_META if claim is None else RequestMeta(version=str(claim)), fault
 
 
-def _climb(request: Request, headers: Headers, meta: RequestMeta, accept: Accept) -> Call | Refusal:
+def _climb(
+    request: Request, headers: Headers, meta: RequestMeta, accept: Accept, methods: Mapping[str, Method]
+) -> Call | Refusal:
     """The ladder of a modern request: each rung either refuses or lets it climb on."""
     id = request.id
     if meta.version is None or meta.client_capabilities is None:
@@ -178,7 +182,7 @@ def _climb(request: Request, headers: Headers, meta: RequestMeta, accept: Accept
         return _unsupported(id, meta.version)
     if refusal := _mismatch(id, "Mcp-Method", headers.get("mcp-method"), request.method):
         return refusal
-    method = lookup(request.method, version, Direction.CLIENT)
+    method = lookup(request.method, version, Direction.CLIENT, methods)
     if method is None:
         return _refuse(id, METHOD_NOT_FOUND, f"Method not found: {request.method[:200]}")
     try:
@@ -196,9 +200,13 @@ _PREFIX, _SUFFIX = "=?base64?", "?="
 
 
 def encode_value(value: str) -> str:
-    """A value as it goes into an `Mcp-Name` or `Mcp-Param-*` header: as it is, where it is plain ASCII without white
-    space at the ends, else in Base64 (basic/transports/streamable-http, Value Encoding)."""
-    plain = all(" " <= char <= "~" or char == "\t" for char in value) and value == value.strip(" \t")
+    """A value as it goes into an `Mcp-Name` or `Mcp-Param-*` header: as it is, where it is printable ASCII without
+    spaces at the ends, else in Base64 (basic/transports/streamable-http, Value Encoding).
+
+    A tab inside could stay, says that page; in Base64 it is safe from whoever folds white space, and the conformance
+    suite wants it so.
+    """
+    plain = value.isascii() and value.isprintable() and value == value.strip(" ")
     if plain and not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
         return value
     return f"{_PREFIX}{base64.b64encode(value.encode()).decode()}{_SUFFIX}"
@@ -208,10 +216,11 @@ def decode_value(header: str | None) -> str | None:
     """The value of such a header; None if it is absent, not well encoded, or has characters that no header may have."""
     if header is None or not header.isascii() or not header.replace("\t", " ").isprintable():
         return None
-    if not (header.startswith(_PREFIX) and header.endswith(_SUFFIX)):
+    rest = header.removeprefix(_PREFIX)
+    if rest == header or not rest.endswith(_SUFFIX):
         return header
     try:
-        return base64.b64decode(header[len(_PREFIX) : -len(_SUFFIX)], validate=True).decode()
+        return base64.b64decode(rest.removesuffix(_SUFFIX), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return None
 

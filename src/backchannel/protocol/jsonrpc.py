@@ -72,6 +72,15 @@ class Malformed(msgspec.Struct, frozen=True):
         return ErrorResponse(None if self.is_response else self.id, ErrorObject(self.code, self.message))
 
 
+MOST_IN_BATCH = 1000
+
+
+class Batch(Malformed, frozen=True):
+    """An array of messages. Who knows nothing of batches takes it for what it is at most versions: no message."""
+
+    items: tuple[msgspec.Raw, ...] = ()
+
+
 Message = Request | Notification | Response | ErrorResponse
 Outcome = Response | ErrorResponse
 
@@ -88,7 +97,16 @@ class _Envelope(msgspec.Struct):
 _envelope = msgspec.json.Decoder(_Envelope)
 
 
+class Answers:
+    """The responses to a batch, which go out as one array."""
+
+    def __init__(self, responses: list[Outcome]):
+        self.responses = responses
+
+
 def _enc_hook(value: Any) -> Any:
+    if isinstance(value, Answers):
+        return [msgspec.Raw(encode_anyway(response)) for response in value.responses]
     if isinstance(value, UnknownContent):
         return msgspec.Raw(value.raw)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
@@ -99,7 +117,7 @@ encode = msgspec.json.Encoder(enc_hook=_enc_hook).encode
 RecursionError for what is nested too deeply."""
 
 
-def encode_anyway(message: Message) -> bytes:
+def encode_anyway(message: Message | Answers) -> bytes:
     """Encode a message. A response that cannot be encoded becomes an error for the same id, so that nobody waits in
     vain. Raises: for a request or notification, as `encode`."""
     try:
@@ -179,11 +197,23 @@ _WRONG = {
 def _diagnose(data: bytes, why: str) -> Malformed:
     """JSON, but not of a message's shape: say which member is wrong."""
     if data.lstrip()[:1] == b"[":
-        return Malformed(INVALID_REQUEST, "Invalid Request: batches exist at protocol version 2025-03-26 only")
+        return _batch(data)
     found = re.search(r"`\$\.(\w+)", why)
     member = found[1] if found else ""
     text = _WRONG.get(member, 'Invalid Request: not an object with jsonrpc "2.0"')
     return _malformed(data, INVALID_REQUEST, text)
+
+
+def _batch(data: bytes) -> Malformed:
+    try:
+        items = msgspec.json.decode(data, type=list[msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return Malformed(PARSE_ERROR, "Parse error: not JSON in UTF-8")
+    if not 0 < len(items) <= MOST_IN_BATCH:
+        text = f"a batch has 1 to {MOST_IN_BATCH} messages" if items else "the batch is empty"
+        return Malformed(INVALID_REQUEST, f"Invalid Request: {text}")
+    text = "Invalid Request: batches exist at protocol version 2025-03-26 only"
+    return Batch(INVALID_REQUEST, text, items=tuple(items))
 
 
 def _malformed(data: bytes, code: int, text: str) -> Malformed:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .types.bringup import InitializeParams
+from .types.completion import CompleteParams
 from .types.elicitation import ElicitParams, ElicitResult
 from .types.requests import (
     CallToolParams,
@@ -21,8 +22,10 @@ from .types.requests import (
     RequestParams,
     SetLevelParams,
 )
+from .types.resources import SubscribeParams
 from .types.roots import ListRootsResult
 from .types.sampling import CreateMessageParams, CreateMessageResult
+from .types.subscriptions import ListenParams
 from .versions import FEATURES, LEGACY, MODERN, SUPPORTED, Version
 
 
@@ -43,6 +46,7 @@ class Method:
     name: the member of params that the `Mcp-Name` header mirrors.
     may_ask: it may answer with an InputRequiredResult (basic/patterns/mrtr, Supported Requests).
     cancellable: False for `initialize` (2025-11-25 basic/utilities/cancellation).
+    standing: it is served until one side ends it (basic/patterns/subscriptions).
     """
 
     senders: Mapping[Version, Direction]
@@ -51,6 +55,7 @@ class Method:
     name: str | None = None
     may_ask: bool = False
     cancellable: bool = True
+    standing: bool = False
 
 
 def _from(sender: Direction, versions: Iterable[Version] = SUPPORTED) -> dict[Version, Direction]:
@@ -75,11 +80,11 @@ METHODS: dict[str, Method] = {
     "resources/list": Method(_CLIENT, PageParams),
     "resources/templates/list": Method(_CLIENT, PageParams),
     "resources/read": Method(_CLIENT, ReadResourceParams, name="uri", may_ask=True),
-    "resources/subscribe": Method(_CLIENT_LEGACY),
-    "resources/unsubscribe": Method(_CLIENT_LEGACY),
-    "completion/complete": Method(_CLIENT),
+    "resources/subscribe": Method(_CLIENT_LEGACY, SubscribeParams),
+    "resources/unsubscribe": Method(_CLIENT_LEGACY, SubscribeParams),
+    "completion/complete": Method(_CLIENT, CompleteParams),
     "logging/setLevel": Method(_CLIENT_LEGACY, SetLevelParams),
-    "subscriptions/listen": Method(_CLIENT_MODERN),
+    "subscriptions/listen": Method(_CLIENT_MODERN, ListenParams, standing=True),
     "elicitation/create": Method(_ELICIT, ElicitParams, ElicitResult),
     "sampling/createMessage": Method(_ASK, CreateMessageParams, CreateMessageResult),
     "roots/list": Method(_ASK, RequestParams, ListRootsResult),
@@ -97,10 +102,17 @@ METHODS: dict[str, Method] = {
 }
 
 
-def lookup(method: str, version: Version, sender: Direction) -> Method | None:
+OPEN = Method(_CLIENT)
+"""A request that an extension adds: a client may send it at every version."""
+
+
+def lookup(method: str, version: Version, sender: Direction, table: Mapping[str, Method] = METHODS) -> Method | None:
     """The request of this name, if it exists at this version and this side may send it; else None, which means -32601.
-    A notification that comes with an id is no request that anybody knows."""
-    found = METHODS.get(method)
+    A notification that comes with an id is no request that anybody knows.
+
+    table: METHODS, or what a server with extensions has.
+    """
+    found = table.get(method)
     if found is None or sender not in found.senders.get(version, _NOBODY) or method.startswith("notifications/"):
         return None
     return found

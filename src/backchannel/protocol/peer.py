@@ -84,6 +84,11 @@ class Peer:
         """How many requests of the other side are being served."""
         return len(self._serving)
 
+    @property
+    def handles(self) -> list[Any]:
+        """What serves the requests of the other side."""
+        return [handle for _, handle in self._serving.values() if handle is not None]
+
     def open(self, waiter: Any, method: str = "") -> int:
         """Register `waiter` and return the id for its request. It is registered before a byte is written, so that an
         instant reply finds it.
@@ -132,7 +137,7 @@ class Peer:
     def end(self) -> tuple[list[Any], list[Any]]:
         """The connection is gone. Empties both tables; returns the waiters and the handles that were in them."""
         waiters = self.end_pending()
-        handles = [handle for _, handle in self._serving.values() if handle is not None]
+        handles = self.handles
         self._serving.clear()
         return waiters, handles
 

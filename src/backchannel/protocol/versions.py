@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..errors import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from .types.base import Wire
 from .types.content import AudioContent, ResourceLink, TextContent
+from .types.prompts import PromptMessage
 
 
 class Era(enum.Enum):
@@ -67,6 +69,7 @@ class Features:
     url_elicitation_id: bool = False
     tool: frozenset[str] = frozenset({"name", "description", "inputSchema"})
     priming: bool = False
+    not_found: int = RESOURCE_NOT_FOUND
 
 
 _FORM, _BOTH = frozenset({"form"}), frozenset({"form", "url"})
@@ -97,7 +100,7 @@ FEATURES: dict[Version, Features] = {
         tool=_JUN25_TOOL,
     ),
     Version.V2025_11_25: Features(structured="object", url_elicitation_id=True, priming=True, **_NOV25),
-    Version.V2026_07_28: Features(era=Era.MODERN, structured="any", **_NOV25),
+    Version.V2026_07_28: Features(era=Era.MODERN, structured="any", not_found=INVALID_PARAMS, **_NOV25),
 }
 
 SUPPORTED = tuple(reversed(Version))
@@ -191,6 +194,13 @@ def finish(version: Version, method: str, result: dict[str, Any], server_info: A
             del result["structuredContent"]
         if not (features.audio and features.resource_links):
             result["content"] = [_legacy_block(version, block) for block in result.get("content", ())]
+    elif method == "prompts/get" and not (features.audio and features.resource_links):
+        result["messages"] = [
+            PromptMessage(message.role, _legacy_block(version, message.content))
+            if isinstance(message, PromptMessage)
+            else message
+            for message in result.get("messages", ())
+        ]
     return result
 
 

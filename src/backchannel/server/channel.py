@@ -9,6 +9,7 @@ answers any more; handlers may still end and be answered, for what was asked for
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Protocol
 
 import anyio
@@ -16,11 +17,13 @@ import anyio.abc
 import msgspec
 
 from ..errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, LocalProtocolError, UnsupportedVersion
-from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Malformed, Message, Request, encode_anyway
-from ..protocol.methods import METHODS, Direction, lookup
+from ..nursery import being_cancelled
+from ..protocol.jsonrpc import Answers, ErrorObject, ErrorResponse, Malformed, Message, Outcome, Request, encode_anyway
+from ..protocol.methods import METHODS, Direction, Method, lookup
 from ..protocol.peer import Reply
 from ..protocol.types.requests import RequestMeta, RequestParams
 from ..protocol.versions import LATEST_LEGACY, MODERN, SUPPORTED, Version, is_modern
+from .batches import batch_of, serve_all, take
 from .dispatch import Dispatcher
 from .exchange import ClientInfo, Exchange, Principal, Stream, serving
 from .session import Session
@@ -84,7 +87,7 @@ async def _write(session: Session, channel: Channel, scope: anyio.CancelScope) -
             return
 
 
-def encoded(message: Message) -> bytes:
+def encoded(message: Message | Answers) -> bytes:
     """A message as UTF-8 JSON without line ends.
 
     Raises: LocalProtocolError for a request or notification that JSON cannot carry. A response becomes an error.
@@ -102,6 +105,14 @@ def encoded(message: Message) -> bytes:
 async def _take(
     dispatcher: Dispatcher, session: Session, message: Message | Malformed, group: anyio.abc.TaskGroup
 ) -> None:
+    batch = batch_of(message, session)
+    if batch is not None:
+        answers, exchanges = take(batch, session, lambda request: _begin(dispatcher, session, request))
+        if exchanges:
+            group.start_soon(_serve_batch, dispatcher, session, answers, exchanges)
+        elif answers:
+            session.stream.append(Answers(answers))
+        return
     event = session.receive(message)
     if event is None:
         return
@@ -110,9 +121,7 @@ async def _take(
         return
     request = event.request
     try:
-        if session.peer.serving > dispatcher.server.limits.in_flight:
-            raise LocalProtocolError(INTERNAL_ERROR, "too many requests in flight on this connection")
-        exchange = read(request, session, session.stream)
+        exchange = _begin(dispatcher, session, request)
     except (LocalProtocolError, UnsupportedVersion) as error:
         session.peer.finish(request.id)
         session.stream.append(ErrorResponse(request.id, ErrorObject(error.code, str(error), error.data)))
@@ -124,9 +133,28 @@ async def _take(
         await _serve(dispatcher, session, exchange)
 
 
+def _begin(dispatcher: Dispatcher, session: Session, request: Request) -> Exchange:
+    if session.peer.serving > dispatcher.server.limits.in_flight:
+        raise LocalProtocolError(INTERNAL_ERROR, "too many requests in flight on this connection")
+    return read(request, session, session.stream, dispatcher.server.methods)
+
+
+async def _serve_batch(
+    dispatcher: Dispatcher, session: Session, answers: list[Outcome], exchanges: list[Exchange]
+) -> None:
+    answers += await serve_all(dispatcher, session, exchanges)
+    if answers:
+        session.stream.append(Answers(answers))
+
+
 async def _serve(dispatcher: Dispatcher, session: Session, exchange: Exchange) -> None:
     serving.set(exchange)
-    response = await dispatcher(exchange)
+    try:
+        response = await dispatcher(exchange)
+    except anyio.get_cancelled_exc_class():
+        if being_cancelled():
+            raise
+        response = ErrorResponse(exchange.request.id, ErrorObject(INTERNAL_ERROR, "the handler's task was cancelled"))
     if session.peer.finish(exchange.request.id, exchange):
         session.stream.append(response)
 
@@ -139,10 +167,10 @@ _envelope = msgspec.json.Decoder(_Envelope)
 _NO_PARAMS = msgspec.Raw(b"{}")
 
 
-def read(request: Request, session: Session, stream: Stream) -> Exchange:
+def read(request: Request, session: Session, stream: Stream, methods: Mapping[str, Method]) -> Exchange:
     """The exchange for a request: a modern envelope makes it modern, else it belongs to the session.
 
-    stream: carries what flows before the response.
+    stream: carries what flows before the response.  methods: the requests that there are.
 
     Raises: LocalProtocolError, UnsupportedVersion with the error to answer with.
     """
@@ -153,7 +181,7 @@ def read(request: Request, session: Session, stream: Stream) -> Exchange:
         raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from error
     legacy = meta.version is None
     version = _legacy_version(request, session) if legacy else _modern_version(meta)
-    method = lookup(request.method, version, Direction.CLIENT)
+    method = lookup(request.method, version, Direction.CLIENT, methods)
     if method is None:
         raise LocalProtocolError(METHOD_NOT_FOUND, f"Method not found: {request.method[:200]}")
     if method is not METHODS["initialize"] and legacy:

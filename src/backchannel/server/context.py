@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar, overload
 
@@ -165,16 +165,36 @@ class Context:
                 raise TypeError(f"ctx.gather takes what ctx.elicit, ctx.step and so on return, not {question!r}")
         return Question(partial(_gather, questions), partial(_close, questions))
 
+    @overload
     def step(
-        self, name: str, function: Callable[..., Any], *args: Any, key: str | None = None, **kwargs: Any
+        self,
+        name: str,
+        function: Callable[..., Coroutine[Any, Any, T]],
+        /,
+        *args: Any,
+        key: str | None = ...,
+        **kwargs: Any,
+    ) -> Question[T]: ...
+
+    @overload
+    def step(
+        self, name: str, function: Callable[..., T], /, *args: Any, key: str | None = ..., **kwargs: Any
+    ) -> Question[T]: ...
+
+    def step(
+        self, name: str, function: Callable[..., Any], /, *args: Any, key: str | None = None, **kwargs: Any
     ) -> Question[Any]:
         """Do work once: later rounds of the call return the recorded value and do not run `function` again.
 
-        name: what is compared on replay.  function: async, or sync (then it runs in a worker thread).  key: as in
-        `ask`.  At least once, not exactly once: hand `ctx.call_id` downstream as an idempotency key.
+        name: what is compared on replay.  function: async, or sync (then it runs in a worker thread); it asks nothing.
+        key: as in `ask`.  The value goes through JSON before it is first seen: it comes back in the type of the
+        function's return annotation, without one as plain dicts and lists.  At least once, not exactly once: hand
+        `ctx.call_id` downstream as an idempotency key.
 
         Raises: when awaited, StepError if the work failed.
         """
+        if not callable(function):
+            raise TypeError(f"ctx.step({name!r}, function, *args) takes the function to run, not {function!r}")
         if self._exchange is None:
             return Question(partial(_work, StepRun(Entry(name, STEP, name, ""), function, args, kwargs)))
         return self._do(partial(self._asking(name).step, name, function, args, kwargs, key, caller()))

@@ -18,7 +18,6 @@ import anyio
 import msgspec
 
 from ..errors import (
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     CallFinished,
@@ -30,21 +29,21 @@ from ..nursery import Nursery, current_task
 from ..protocol.journal import Journal
 from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Outcome, Response
 from ..protocol.types.base import Wire
-from ..protocol.types.bringup import DiscoverResult, InitializeParams, InitializeResult
 from ..protocol.types.mrtr import InputRequiredResult
-from ..protocol.types.requests import LEVELS, SetLevelParams
-from ..protocol.versions import SUPPORTED, finish
+from ..protocol.types.requests import LEVELS
+from ..protocol.versions import finish
 from .advice import advise
 from .context import Context
 from .direct import DirectInputs
 from .exchange import Exchange
 from .failures import describe
+from .handler import Handler
 from .inputs import Inputs
 from .journaled import JournaledInputs
 from .question import Suspend
 from .results import to_result
+from .simple import simple_methods
 from .state import Binding, Flow, digest
-from .tools import ToolHandler
 
 if TYPE_CHECKING:
     from .server import Server
@@ -62,7 +61,11 @@ async def start(server: Server) -> AsyncIterator[Dispatcher]:
         if server.lifespan is not None:
             lifespan = await stack.enter_async_context(server.lifespan(server))
         stack.push_async_callback(nursery.close)  # before the lifespan ends, whose value its tasks use
-        yield Dispatcher(server, nursery, lifespan)
+        dispatcher = Dispatcher(server, nursery, lifespan)
+        try:
+            yield dispatcher
+        finally:
+            dispatcher.closing.set()
 
 
 class Dispatcher:
@@ -73,12 +76,13 @@ class Dispatcher:
         self.nursery = nursery
         self.lifespan = lifespan
         self._limiter = anyio.CapacityLimiter(server.limits.threads)
-        self._simple: dict[str, Callable[[Exchange], Awaitable[Wire | dict[str, Any]]]] = {
-            "initialize": self._initialize,
-            "server/discover": self._discover,
-            "tools/list": self._list_tools,
-            "logging/setLevel": self._set_level,
+        self.closing = anyio.Event()
+        self._askable: dict[str, Callable[[Exchange], Handler]] = {
+            "tools/call": server.tools.find,
+            "prompts/get": server.prompts.find,
+            "resources/read": server.resources.find,
         }
+        self._simple = simple_methods(server, self._limiter, self.closing)
 
     async def __call__(self, exchange: Exchange) -> Outcome:
         """Serve one request. Never raises, but for cancellation and the end of the program."""
@@ -115,14 +119,18 @@ class Dispatcher:
         level = exchange.params.meta.log_level
         if level is not None and level not in LEVELS:
             raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: unknown log level {level[:50]!r}")
-        if exchange.name == "tools/call":
-            return await self._ask(exchange, self.server.tools.find(exchange))
+        find = self._askable.get(exchange.name)
+        if find is not None:
+            return await self._ask(exchange, find(exchange))
         simple = self._simple.get(exchange.name)
-        if simple is None:
+        if simple is not None:
+            return await simple(exchange)
+        raw = self.server.raw.get(exchange.name)
+        if raw is None:
             raise LocalProtocolError(METHOD_NOT_FOUND, f"Method not found: {exchange.name}")
-        return await simple(exchange)
+        return await raw(context, msgspec.json.decode(exchange.request.params or b"{}"))
 
-    async def _ask(self, exchange: Exchange, handler: ToolHandler) -> Any:
+    async def _ask(self, exchange: Exchange, handler: Handler) -> Any:
         """Run a handler that may ask, under the limit of its time, until it ends or its round does."""
         timeout = handler.timeout
         inputs = self._inputs(exchange, handler.threaded)
@@ -144,13 +152,13 @@ class Dispatcher:
             raise CallFinished("the client cancelled the request")
         raise ToolError(f"the tool took longer than its limit of {timeout:g} s")
 
-    async def _handle(self, exchange: Exchange, inputs: Inputs, handler: ToolHandler) -> Any:
+    async def _handle(self, exchange: Exchange, inputs: Inputs, handler: Handler) -> Any:
         """One run of a handler. Once its inputs are stopped, they say how the round ends, and the handler does not."""
         result: Any = None
         how = "returned"
         try:
             context = Context(exchange, self.lifespan, inputs)
-            result = await self.server.tools.call(handler, context, exchange.params, self._limiter)
+            result = await handler.answer(context, self._limiter)
         except BaseException as error:
             if _is_final(error) or not inputs.stopped:
                 raise
@@ -168,7 +176,7 @@ class Dispatcher:
             inputs.asked = self._question(exchange, inputs)
         return inputs.asked
 
-    async def _answered(self, exchange: Exchange, inputs: Inputs, handler: ToolHandler) -> Inputs:
+    async def _answered(self, exchange: Exchange, inputs: Inputs, handler: Handler) -> Inputs:
         """The next round of a call that is replayed although its session could be asked directly: here the server asks,
         by reverse calls, and enters the handler again."""
         assert isinstance(inputs, JournaledInputs)
@@ -216,7 +224,7 @@ class Dispatcher:
         raw = msgspec.json.encode(arguments) if arguments else None
         return Binding(exchange.name, exchange.target, digest(raw), principal.key if principal else None)
 
-    def _look_back(self, inputs: Inputs, handler: ToolHandler, how: str) -> None:
+    def _look_back(self, inputs: Inputs, handler: Handler, how: str) -> None:
         """Tell the author what the handler does around its questions that it should not. how: it ended, if not by the
         suspension."""
         assert isinstance(inputs, JournaledInputs)
@@ -229,31 +237,6 @@ class Dispatcher:
                 *inputs.stopped_at,
                 how,
             )
-
-    # The methods that ask nothing.
-
-    async def _initialize(self, exchange: Exchange) -> InitializeResult:
-        params: InitializeParams = exchange.params
-        assert exchange.session is not None
-        exchange.version = exchange.session.initialize(params)
-        server = self.server
-        return InitializeResult(exchange.version, server.capabilities(), server.info, server.instructions)
-
-    async def _discover(self, exchange: Exchange) -> DiscoverResult:
-        server = self.server
-        return DiscoverResult([version.value for version in SUPPORTED], server.capabilities(), server.instructions)
-
-    async def _list_tools(self, exchange: Exchange) -> Wire:
-        return await self.server.tools.list(exchange.params)
-
-    async def _set_level(self, exchange: Exchange) -> dict[str, Any]:
-        params: SetLevelParams = exchange.params
-        if params.level not in LEVELS:
-            raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: unknown log level {params.level[:50]!r}")
-        if exchange.session is None:
-            raise LocalProtocolError(INTERNAL_ERROR, "a log level needs a session to be kept in")
-        exchange.session.log_level = params.level
-        return {}
 
 
 def _layer(middleware: Callable[[Context, Next], Awaitable[Any]], inner: Next) -> Next:

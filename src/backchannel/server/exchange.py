@@ -72,6 +72,7 @@ class Exchange:
         "client",
         "finished",
         "held",
+        "hung_up",
         "inputs",
         "method",
         "name",
@@ -112,6 +113,7 @@ class Exchange:
         self.inputs: Inputs | None = None
         self.finished = False
         self.cancelled = False
+        self.hung_up = False
         self.progress = -math.inf
         self.held = 0
         self.remaining = math.inf
@@ -126,6 +128,12 @@ class Exchange:
         self.cancelled = True
         if self.scope is not None:
             self.scope.cancel(reason or "the client cancelled the request")
+
+    def hang_up(self) -> None:
+        """End what stands until one side ends it, with its result: the client says nothing any more."""
+        self.hung_up = True
+        if self.scope is not None:
+            self.scope.cancel("the client says nothing any more")
 
     def hold(self) -> None:
         """Stop the clock of the tool's time limit while a person is asked."""

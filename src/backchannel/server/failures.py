@@ -14,11 +14,13 @@ from ..errors import (
     ProtocolError,
     RemoteProtocolError,
     ReplayError,
+    ResourceNotFound,
     StepError,
     ToolError,
 )
 from ..protocol.jsonrpc import ErrorObject
 from ..protocol.types.tools import CallToolResult
+from ..protocol.versions import FEATURES
 from .exchange import Exchange
 from .results import error_result
 
@@ -35,14 +37,28 @@ def describe(error: BaseException, exchange: Exchange, debug: bool) -> ErrorObje
     """
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # what a task group makes of the failure of one task
+    if isinstance(error, ResourceNotFound) and exchange.name != "tools/call":
+        return ErrorObject(FEATURES[exchange.version].not_found, str(error), error.data)
     if isinstance(error, BackchannelError) and _is_protocol(error, exchange):
         if isinstance(error, JournalMismatch) or error.code == INTERNAL_ERROR:  # the author's to know of
             logger.warning("%s %r: %s", exchange.name, exchange.target, error)
         return ErrorObject(error.code, str(error), error.data)
-    text = _text(error, exchange, debug)
+    text = _text(_meant(error, exchange), exchange, debug)
     if exchange.name == "tools/call":
         return error_result(text)
     return ErrorObject(INVALID_PARAMS if isinstance(error, MissingCapability) else INTERNAL_ERROR, text)
+
+
+def _meant(error: BaseException, exchange: Exchange) -> BaseException:
+    """What the author raised for the client to read, where cleaning up after it failed too. Python keeps the first one
+    as the context of the second, and the log has both."""
+    first: BaseException | None = error
+    while first is not None and not isinstance(first, ToolError | AskError):
+        first = first.__context__ if first.__cause__ is None and not first.__suppress_context__ else None
+    if first is None or first is error:
+        return error
+    logger.error("%s %r failed while it cleaned up", exchange.name, exchange.target, exc_info=error)
+    return first
 
 
 def _is_protocol(error: BackchannelError, exchange: Exchange) -> bool:

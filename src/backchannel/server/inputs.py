@@ -121,7 +121,13 @@ class Inputs:
     def check(self, key: str | None = None) -> None:
         """Raises: as `live`; LocalProtocolError from a task that may not take a place; ValueError for a bad key."""
         self.live()
-        if key is None and (in_step.get() or (self._task is not None and self._task is not current_task())):
+        if key is None and in_step.get():
+            raise LocalProtocolError(
+                INTERNAL_ERROR,
+                "a step asks nothing and makes no steps: its work is not run again to find its place. Ask before the "
+                "step, and hand it the answer",
+            )
+        if key is None and self._task is not None and self._task is not current_task():
             raise LocalProtocolError(
                 INTERNAL_ERROR,
                 "a question or step was made in another task than the handler's, where its place would depend on "

@@ -14,6 +14,8 @@ class Limits:
     message: the largest message, and the largest HTTP body, in bytes.
     sessions: how many legacy HTTP sessions may be open.
     session_idle: seconds after which a legacy HTTP session that does nothing ends.
+    listeners: how many `subscriptions/listen` requests and legacy sessions may hear of changes.
+    page: how many entries one page of a list has; None puts all on one page.
     in_flight: how many requests of one connection are served at once.
     keep_alive: seconds of silence before a comment is sent on an event stream, or a silent call becomes one.
     grace: seconds that the calls which run get to end when an HTTP server is stopped, or stdin has ended.
@@ -24,6 +26,8 @@ class Limits:
     message: int = 16 * 1024 * 1024
     sessions: int = 10_000
     session_idle: float = 1800.0
+    listeners: int = 10_000
+    page: int | None = None
     in_flight: int = 1000
     keep_alive: float = 15.0
     grace: float = 1.0

@@ -70,7 +70,13 @@ class Question(Coroutine[Any, Any, T_co]):
 
         Raises: RuntimeError outside such a thread.
         """
-        return anyio.from_thread.run(self._begin)
+        try:
+            return anyio.from_thread.run(self._begin)
+        except anyio.NoEventLoopError:
+            raise RuntimeError(
+                "wait() is for a synchronous handler, in the thread that the server runs it in; in an async handler "
+                "await the question"
+            ) from None
 
     def _begin(self) -> Coroutine[Any, Any, T_co]:
         if self._coroutine is None:
@@ -92,6 +98,10 @@ class Question(Coroutine[Any, Any, T_co]):
         finally:
             if not begun:
                 self._withdraw()
+
+    def __bool__(self) -> bool:
+        """Raises: TypeError. A question is no answer, and `if ctx.confirm(...)` without await must not mean yes."""
+        raise TypeError("this is a question and not its answer yet: await it, or call wait() in a synchronous handler")
 
     def close(self) -> None:
         """Give up waiting. A question that nobody waits for any more is withdrawn where the wire can do that."""

@@ -16,12 +16,14 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, PydanticSerializationError, SchemaError, ValidationError, to_json
 
 from ..errors import ConfigurationError, ToolError
+from ..media import Media as Media
 from ..protocol.types.content import ContentBlock, TextContent, UnknownContent
 from ..protocol.types.tools import CallToolResult
 
 _SURROGATE = "the result holds half of a surrogate pair, such as \\ud83d, which is no text and cannot be sent"
 _ABSENT = {"missing", "missing_argument", "missing_keyword_only_argument"}
 _EXTRA = {"extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"}
+_BLOCK = ContentBlock | UnknownContent | Media
 _scan = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -57,6 +59,10 @@ class Output:
             _refuse(f"{self.where} returned", error)
         return data
 
+    def check(self, value: Any) -> None:
+        """Whether the author's own structured content conforms: of what an annotation describes, it is the author's
+        affair."""
+
 
 def to_result(value: Any, output: Output | None) -> CallToolResult:
     """The result of a tool call whose function returned `value`.
@@ -68,21 +74,19 @@ def to_result(value: Any, output: Output | None) -> CallToolResult:
     Raises: ToolError if it holds text that cannot be encoded; ValueError, for the log, if JSON cannot carry it.
     """
     if isinstance(value, CallToolResult):
-        return _passed(value)
+        return _passed(value, output)
     if output is not None:
         data = output.dump(value)
         return CallToolResult([TextContent(data.decode())], msgspec.Raw(data))
     if isinstance(value, str):
-        return CallToolResult([_text(value)])
+        return CallToolResult([text_content(value)])
     if value is None:
         return CallToolResult()
-    if isinstance(value, ContentBlock | UnknownContent):
+    if isinstance(value, _BLOCK):
         value = [value]
-    if isinstance(value, list | tuple) and (
-        not value or any(isinstance(item, ContentBlock | UnknownContent) for item in value)
-    ):
+    if isinstance(value, list | tuple) and (not value or any(isinstance(item, _BLOCK) for item in value)):
         return CallToolResult([_block(item) for item in value])
-    return CallToolResult([TextContent(_json(value))])
+    return CallToolResult([TextContent(json_of(value))])
 
 
 def error_result(text: str) -> CallToolResult:
@@ -93,22 +97,27 @@ def error_result(text: str) -> CallToolResult:
     return CallToolResult([TextContent(text)], is_error=True)
 
 
-def _text(text: str) -> TextContent:
+def text_content(text: str) -> TextContent:
     _inspect(text)
     return TextContent(text)
 
 
 def _block(item: Any) -> Any:
     if isinstance(item, str):
-        return _text(item)
+        return text_content(item)
+    if isinstance(item, Media):
+        return item.block()
     if not isinstance(item, ContentBlock | UnknownContent):
         raise ValueError(f"a list of content blocks holds a {type(item).__name__}; only blocks and str can be mixed")
     _inspect(item)
     return item
 
 
-def _passed(result: CallToolResult) -> CallToolResult:
-    """The author's own result, when it can be sent."""
+def _passed(result: CallToolResult, output: Output | None) -> CallToolResult:
+    """The author's own result, when it can be sent. A failure need not conform to the output schema."""
+    result.content = [item.block() if isinstance(item, Media) else item for item in result.content]
+    if output is not None and not result.is_error:
+        output.check(result.structured_content)
     _inspect(result.content)
     _inspect(result.meta)
     if not isinstance(result.structured_content, msgspec.UnsetType | msgspec.Raw):
@@ -120,11 +129,14 @@ def _passed(result: CallToolResult) -> CallToolResult:
     return result
 
 
-def _json(value: Any) -> str:
-    """The JSON text of a value that no annotation describes."""
+def json_of(value: Any) -> str:
+    """The JSON text of a value that no annotation describes.
+
+    Raises: ToolError if it holds text that cannot be encoded; ValueError if JSON cannot carry it.
+    """
     if isinstance(value, bytes | bytearray | memoryview):
         raise ValueError(
-            "bytes are no result: return text, or ImageContent, AudioContent, EmbeddedResource with the bytes in Base64"
+            "bytes are no result: return text, or an Image, Audio or File of backchannel.types, which take bytes"
         )
     try:
         data = to_json(value, by_alias=True, inf_nan_mode="constants", fallback=msgspec.to_builtins)

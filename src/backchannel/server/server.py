@@ -6,11 +6,18 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar, overload
 
+from ..errors import ConfigurationError
+from ..protocol.methods import METHODS, OPEN, Method
 from ..protocol.types.base import Icon, Implementation
 from ..protocol.types.tools import ToolAnnotations
+from .completion import Completer, Completions
 from .context import Context
+from .handler import Visible
 from .limits import Limits
+from .prompts import PromptHandler, Prompts
+from .resources import ResourceHandler, Resources
 from .state import RequestState
+from .subscriptions import Notifier
 from .tools import ToolHandler, Tools
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,7 +31,9 @@ class Server:
     name, version: shown to clients.  title, description, website_url, icons: for display.  instructions: for the
     client's model.  lifespan: called with the server, an async context manager around its life, whose value is
     `ctx.lifespan`.  state: how the state of multi round-trip calls is sealed; servers behind a balancer share its keys.
-    limits: bounds.  debug: show the text of unexpected exceptions to clients.
+    limits: bounds.  extensions: the settings of the extensions that it has, by their identifiers.  ttl: seconds for
+    which clients may keep its lists; public: whether they may share them between users.  debug: show the text of
+    unexpected exceptions to clients.
     """
 
     def __init__(
@@ -40,6 +49,9 @@ class Server:
         lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None = None,
         state: RequestState | None = None,
         limits: Limits | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        ttl: float = 0.0,
+        public: bool = False,
         debug: bool = False,
     ):
         self.info = Implementation(name, version, title, description, website_url, icons)
@@ -47,9 +59,17 @@ class Server:
         self.lifespan = lifespan
         self.state = state if state is not None else RequestState()
         self.limits = limits if limits is not None else Limits()
+        self.extensions = {id: dict(settings or {}) for id, settings in (extensions or {}).items()}
+        self.ttl, self.public = ttl, public
         self.debug = debug
         self.always_replay = False
         self.tools = Tools()
+        self.prompts = Prompts()
+        self.resources = Resources()
+        self.completions = Completions()
+        self.notify = Notifier()
+        self.methods: dict[str, Method] = dict(METHODS)
+        self.raw: dict[str, Callable[..., Any]] = {}
         self.middlewares: list[Middleware] = []
 
     @property
@@ -59,7 +79,16 @@ class Server:
 
     def capabilities(self) -> dict[str, Any]:
         """What this server declares (server/discover)."""
-        return {"tools": {}, "logging": {}}
+        declared: dict[str, Any] = {"tools": {"listChanged": True}, "logging": {}}
+        if self.prompts.handlers:
+            declared["prompts"] = {"listChanged": True}
+        if self.resources.fixed or self.resources.templates:
+            declared["resources"] = {"subscribe": True, "listChanged": True}
+        if self.completions.completers:
+            declared["completions"] = {}
+        if self.extensions:
+            declared["extensions"] = self.extensions
+        return declared
 
     @overload
     def tool(self, function: F, /) -> F: ...
@@ -74,17 +103,24 @@ class Server:
         title: str | None = ...,
         description: str | None = ...,
         annotations: ToolAnnotations | None = ...,
+        icons: list[Icon] | None = ...,
         timeout: float | None = ...,
         inline_refs: bool = ...,
+        visible: Visible | None = ...,
         meta: dict[str, Any] | None = ...,
+        input_schema: dict[str, Any] | None = ...,
+        output_schema: dict[str, Any] | None = ...,
     ) -> Callable[[F], F]: ...
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Register a function as a tool (server/tools). The function itself comes back unchanged.
 
-        name: default the function's.  title, description, annotations, meta: for clients; the description defaults to
-        the docstring.  timeout: seconds for one run, whose clock stops while a person is asked.  inline_refs: write
-        schemas without `$ref`.
+        name: default the function's.  title, description, annotations, icons, meta: for clients; the description
+        defaults to the docstring.  timeout: seconds for one run, whose clock stops while a person is asked.
+        inline_refs: write schemas without `$ref`.  visible: takes the Principal or None, and says whether the tool
+        exists for them.  input_schema: JSON Schema (2020-12, or what its `$schema` names) to use in place of the
+        annotations; the function takes the arguments by their names, or in its only parameter as one dict.
+        output_schema: the same for the result.
 
         Raises: ConfigurationError that names the parameter which the wire cannot carry.
         """
@@ -105,6 +141,116 @@ class Server:
     def remove_tool(self, name: str) -> None:
         """Forget a tool. Raises: KeyError."""
         self.tools.remove(name)
+
+    def resource(self, uri: str, /, **options: Any) -> Callable[[F], F]:
+        """Register a function as a resource, or with a URI template of RFC 6570 as a family of them (server/resources).
+
+        The parameters of the function are the variables of the template. It returns text, bytes, an Image, Audio or
+        File, ResourceContents or a list of these, or anything with a JSON form; or it raises ResourceNotFound.
+
+        options: name, title, description, mime_type, size (bytes), icons, annotations, meta: for clients.
+        ttl: seconds for which clients may keep the contents.  public: whether they may share them between users.
+        timeout: seconds for one run.  visible: takes the Principal or None, and says whether it exists for them.
+
+        Raises: ConfigurationError if the template is wrong, or does not fit the function.
+        """
+
+        def register(function: F) -> F:
+            self.add_resource(function, uri, **options)
+            return function
+
+        return register
+
+    def add_resource(self, function: Callable[..., Any], uri: str, **options: Any) -> None:
+        """Register a function as a resource; `options` as in `resource`."""
+        self.resources.add(ResourceHandler(function, uri, **options))
+
+    def remove_resource(self, uri: str) -> None:
+        """Forget the resource of this URI, or the template. Raises: KeyError."""
+        self.resources.remove(uri)
+
+    @overload
+    def prompt(self, function: F, /) -> F: ...
+
+    @overload
+    def prompt(self, function: None = None, /, **options: Any) -> Callable[[F], F]: ...
+
+    def prompt(self, function: Any = None, /, **options: Any) -> Any:
+        """Register a function as a prompt (server/prompts). It returns a text, content, PromptMessages or a list of
+        these.
+
+        options: name, title, description, icons, meta: for clients.  timeout: seconds for one run.  visible: takes the
+        Principal or None, and says whether it exists for them.
+        """
+        if function is not None:
+            self.add_prompt(function)
+            return function
+
+        def register(function: F) -> F:
+            self.add_prompt(function, **options)
+            return function
+
+        return register
+
+    def add_prompt(self, function: Callable[..., Any], **options: Any) -> None:
+        """Register a function as a prompt; `options` as in `prompt`."""
+        self.prompts.add(PromptHandler(function, **options))
+
+    def remove_prompt(self, name: str) -> None:
+        """Forget a prompt. Raises: KeyError."""
+        self.prompts.remove(name)
+
+    def completion(self, target: str, argument: str) -> Callable[[Completer], Completer]:
+        """Register a function that suggests values for an argument (server/utilities/completion).
+
+        target: the name of a prompt, or the URI template of a resource.  argument: its argument.  The function takes
+        the value so far, and if it has a second parameter the other arguments as a dict; it returns a list of str.
+        """
+
+        def register(function: Completer) -> Completer:
+            self.completions.add(target, argument, function)
+            return function
+
+        return register
+
+    def method(self, name: str, *, extension: str | None = None) -> Callable[[F], F]:
+        """Register `async def (ctx, params: dict) -> dict` for a request that the protocol does not have, such as
+        "acme/thing" of an extension.
+
+        extension: the identifier of the extension that it belongs to, which is declared from then on.
+
+        Raises: ConfigurationError if the protocol has a method of this name.
+        """
+        if name in self.methods:
+            raise ConfigurationError(f"there is a method {name!r} already")
+
+        def register(function: F) -> F:
+            if extension is not None:
+                self.extensions.setdefault(extension, {})
+            self.methods[name] = OPEN
+            self.raw[name] = function
+            return function
+
+        return register
+
+    def include(self, other: Server, prefix: str = "") -> None:
+        """Add the tools, prompts, resources, completions and methods that another server has now to this one.
+
+        prefix: put before the names of its tools and prompts.
+
+        Raises: ConfigurationError if a name or URI is taken.
+        """
+        for tool in other.tools.handlers.values():
+            self.tools.add(tool.renamed(prefix))
+        for prompt in other.prompts.handlers.values():
+            self.prompts.add(prompt.renamed(prefix))
+        for resource in (*other.resources.fixed.values(), *other.resources.templates.values()):
+            self.resources.add(resource)
+        for (target, argument), completer in other.completions.completers.items():
+            self.completions.add(prefix + target if target in other.prompts.handlers else target, argument, completer)
+        for name, function in other.raw.items():
+            self.method(name)(function)
+        self.extensions |= other.extensions
 
     def middleware(self, function: Middleware) -> Middleware:
         """Register `async def (ctx, call_next) -> result` around every request; the first one is outermost.

@@ -37,6 +37,8 @@ class Session:
         self.version: Version | None = None
         self.client = ClientInfo()
         self.log_level: str | None = None
+        self.subscribed: set[str] = set()
+        self.on_close: Callable[[], None] = _nothing
         self._deferred: list[Callable[[], object]] = []
 
     def initialize(self, params: InitializeParams) -> Version:
@@ -48,6 +50,11 @@ class Session:
         self.version = negotiate(params.protocol_version)
         self.client = ClientInfo(params.client_info, params.capabilities)
         return self.version
+
+    @property
+    def ready(self) -> bool:
+        """Whether the client has sent `initialized`."""
+        return self.state is State.READY
 
     def assume(self, version: Version) -> None:
         """Serve without `initialize`, as a server without sessions does."""
@@ -79,9 +86,12 @@ class Session:
             self._deferred.append(action)
 
     def hang_up(self) -> None:
-        """The client says nothing any more: every open question fails."""
+        """The client says nothing any more: every open question fails, and what stands until it ends does end."""
         for waiter in self.peer.end_pending():
             waiter.fail(SessionClosed("the session ended before the client answered"))
+        for exchange in self.peer.handles:
+            if exchange.method.standing:
+                exchange.hang_up()
 
     def close(self) -> None:
         """End the session: every handler in it is cancelled, and every open question fails."""
@@ -91,6 +101,7 @@ class Session:
         for exchange in exchanges:
             exchange.cancel("the session ended")
         self._deferred.clear()
+        self.on_close()
         self.stream.close()
 
     def _hear(self, method: str) -> None:
@@ -99,3 +110,7 @@ class Session:
             deferred, self._deferred = self._deferred, []
             for action in deferred:
                 action()
+
+
+def _nothing() -> None:
+    pass

@@ -29,8 +29,8 @@ from typing_extensions import TypedDict
 from ..errors import ConfigurationError
 from ..protocol.types.base import Wire
 from ..protocol.types.content import UnknownContent
+from .results import Media, cut, describe, faults, follow, holds_secret
 from .results import Output as Output
-from .results import cut, describe, faults, follow, holds_secret
 
 _scan = msgspec.json.Decoder().decode
 _exact = json.JSONDecoder(
@@ -167,6 +167,11 @@ def resolve(annotation: Any, what: str, names: dict[str, Any]) -> Any:
         raise ConfigurationError(f"{what} cannot be read: {error}") from None
 
 
+def doc_of(function: Callable[..., Any]) -> str:
+    """The docstring of what is behind partials and decorators, without its indentation."""
+    return inspect.getdoc(list(_layers(function))[-1]) or ""
+
+
 def _layers(function: Any) -> Iterator[Any]:
     """The function, and what it wraps: partials, decorated functions, methods, objects with `__call__`."""
     while True:
@@ -210,7 +215,7 @@ def _read(
         raise ConfigurationError(f"{where}: no signature: {error}") from None
     if isinstance(function, functools.partial):
         exclude |= frozenset(function.keywords)
-    texts = _descriptions(inspect.getdoc(list(_layers(function))[-1]) or "", signature.parameters)
+    texts = _descriptions(doc_of(function), signature.parameters)
     context, fields = None, {}
     for name, parameter in signature.parameters.items():
         what = f"{where}: parameter {name!r}"
@@ -221,6 +226,8 @@ def _read(
                 f"{what} is {parameter.kind.description}; arguments come by name, one for each parameter"
             )
         annotation = resolve(parameter.annotation, what, names)
+        if name == "ctx" and parameter.annotation is parameter.empty:
+            raise ConfigurationError(f"{what} has no annotation: write ctx: {context_type.__name__}")
         if not _is_context(annotation, context_type):
             fields[name] = _field(annotation, parameter.default, texts.get(name), what)
         elif context is None:
@@ -228,6 +235,16 @@ def _read(
         else:
             raise ConfigurationError(f"{what} is a second {context_type.__name__}; {context!r} is one already")
     return context, fields, signature.return_annotation
+
+
+def context_of(function: Callable[..., Any], context_type: type) -> str | None:
+    """The name of the parameter that takes the Context, whatever else is annotated with."""
+    names = _namespace(list(_layers(function))[-1], context_type, {})
+    for name, parameter in inspect.signature(function).parameters.items():
+        with contextlib.suppress(ConfigurationError):
+            if _is_context(resolve(parameter.annotation, name, names), context_type):
+                return name
+    return None
 
 
 def _is_union(annotation: Any) -> bool:
@@ -304,7 +321,7 @@ def _described(annotation: Any, passes: tuple[type, ...]) -> Any:
 
 def _is_block(annotation: Any) -> bool:
     if isinstance(annotation, type) and get_origin(annotation) is None:
-        return issubclass(annotation, (Wire, UnknownContent)) or annotation in (list, tuple)
+        return issubclass(annotation, (Wire, UnknownContent, Media)) or annotation in (list, tuple)
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated or _is_union(annotation):
         return any(map(_is_block, parts))

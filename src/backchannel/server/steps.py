@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, get_args, get_origin
@@ -18,6 +19,7 @@ from ..protocol.journal import Entry, Status
 from ..waiter import Waiter
 from .signature import resolve
 
+logger = logging.getLogger("backchannel.server")
 in_step: ContextVar[bool] = ContextVar("in_step", default=False)
 """True in the work of a step, which is never replayed."""
 
@@ -31,6 +33,7 @@ class StepRun:
         self._adapter = _adapter(function)
         self._scope = anyio.CancelScope()
         self._ended = Waiter()
+        self._cause: Exception | None = None
         self._broken: BaseException = CallFinished(f"the step {entry.text!r} was cancelled")
         if self.done:
             self._ended.resolve(None)
@@ -65,6 +68,8 @@ class StepRun:
                     value = await value
             recorded, status = self._adapter.dump_json(value, warnings=False), Status.DONE
         except Exception as error:
+            logger.warning("the step %r failed", self.entry.text, exc_info=error)
+            self._cause = error
             recorded, status = msgspec.json.encode((type(error).__name__, _text(error))), Status.FAILED
         self.entry.value, self.entry.status = msgspec.Raw(recorded), status
 
@@ -84,7 +89,7 @@ class StepRun:
         if not self.done:
             raise self._broken
         if self.entry.status is Status.FAILED:
-            raise StepError(*msgspec.json.decode(self.entry.value, type=tuple[str, str]))
+            raise StepError(*msgspec.json.decode(self.entry.value, type=tuple[str, str])) from self._cause
         try:
             return self._adapter.validate_json(bytes(self.entry.value))
         except pydantic.ValidationError as error:

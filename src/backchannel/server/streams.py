@@ -8,7 +8,7 @@ from collections.abc import Callable
 import anyio
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from ..protocol.jsonrpc import ErrorResponse, Message, Response
+from ..protocol.jsonrpc import Answers, ErrorResponse, Message, Response
 
 HIGH_WATER = 256
 """How many unread messages make `drain` wait."""
@@ -54,13 +54,13 @@ class EventStream:
         """How many messages there have been: the number of the newest one, from 1."""
         return self._forgotten + len(self._log)
 
-    def append(self, message: Message) -> bool:
+    def append(self, message: Message | Answers) -> bool:
         """Add a message. Never blocks. Returns False, and counts it in `dropped`, if the stream is closed or full."""
-        full = len(self) >= self._limit and not isinstance(message, Response | ErrorResponse)
+        full = len(self) >= self._limit and not isinstance(message, Response | ErrorResponse | Answers)
         if self.closed or full:
             self.dropped += 1
             return False
-        self._log.append(message)
+        self._log.append(message)  # type: ignore[arg-type]  # nobody reads Answers but to write them
         if not self.started:
             self.started = True
             if self._on_first is not None:

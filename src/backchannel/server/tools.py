@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from functools import partial
-from inspect import isawaitable
 from typing import Any
 
-import anyio.to_thread
+import anyio
+import msgspec
 
 from ..errors import INVALID_PARAMS, ConfigurationError, LocalProtocolError
-from ..protocol.types.requests import CallToolParams, PageParams
-from ..protocol.types.tools import CallToolResult, ListToolsResult, Tool, ToolAnnotations
+from ..protocol.param_headers import ParamHeader, param_headers
+from ..protocol.types.base import Icon
+from ..protocol.types.requests import CallToolParams
+from ..protocol.types.tools import CallToolResult, Tool, ToolAnnotations
 from .context import Context
-from .exchange import Exchange
+from .exchange import Exchange, Principal
+from .given import GivenOutput, check_input
+from .handler import Handler, Visible, name_of, summary_of
 from .results import error_result, to_result
 from .signature import BadArguments, Signature
 
 
-class ToolHandler:
-    """A registered tool: its entry in the list, and its function."""
+class ToolHandler(Handler):
+    """A registered tool: its entry in the list, and its function.
+
+    visible: whom the tool is shown to, and who may call it.  headers: its arguments that HTTP mirrors.
+    """
 
     def __init__(
         self,
@@ -29,38 +36,53 @@ class ToolHandler:
         title: str | None = None,
         description: str | None = None,
         annotations: ToolAnnotations | None = None,
+        icons: list[Icon] | None = None,
         timeout: float | None = None,
         inline_refs: bool = False,
+        visible: Visible | None = None,
         meta: dict[str, Any] | None = None,
+        input_schema: dict[str, Any] | None = None,
+        output_schema: dict[str, Any] | None = None,
     ):
-        self.function = function
-        self.timeout = timeout
-        self.signature = Signature.of(function, context_type=Context, inline_refs=inline_refs)
-        name = name or getattr(function, "__name__", "")
-        if not name or name == "<lambda>":
-            raise ConfigurationError(f"the tool {function!r} needs a name=")
+        if input_schema is not None:
+            signature: Signature = check_input(function, input_schema, Context)
+        else:
+            signature = Signature.of(
+                function, context_type=Context, inline_refs=inline_refs, describe_result=output_schema is None
+            )
+        if output_schema is not None:
+            signature.output = GivenOutput(output_schema, getattr(function, "__name__", repr(function)))
+        super().__init__(function, signature, timeout, visible)
         output = self.signature.output
         self.tool = Tool(
-            name,
+            name_of(function, name, "tool"),
             self.signature.input_schema,
             title,
-            description or _summary(function),
+            description or summary_of(function),
             output.schema if output is not None else None,
             annotations,
-            meta=meta,
+            icons,
+            meta,
         )
+        try:
+            self.headers: tuple[ParamHeader, ...] = param_headers(self.tool.input_schema)
+        except ValueError as error:
+            raise ConfigurationError(f"the tool {self.tool.name!r}: {error}") from error
 
-    @property
-    def threaded(self) -> bool:
-        """Whether the function runs in a worker thread."""
-        return not self.signature.is_async
+    def renamed(self, prefix: str) -> ToolHandler:
+        """The same under another name."""
+        other = copy.copy(self)
+        other.tool = msgspec.structs.replace(self.tool, name=prefix + self.tool.name)
+        return other
 
-
-def _summary(function: Callable[..., Any]) -> str | None:
-    """The docstring without its section on arguments, which the schema carries."""
-    text = (function.__doc__ or "").strip()
-    lines = text.partition("\n\nArgs:")[0].splitlines()
-    return "\n".join(line.strip() for line in lines) or None
+    async def answer(self, context: Context, threads: anyio.CapacityLimiter) -> CallToolResult:
+        """`tools/call`: bind the arguments, run the function, make a result of what it returns."""
+        params: CallToolParams = context.exchange.params
+        try:
+            arguments = self.signature.bind(params.arguments or None)
+        except BadArguments as error:
+            return error_result(str(error))
+        return to_result(await self.run(context, arguments, threads), self.signature.output)
 
 
 class Tools:
@@ -83,33 +105,15 @@ class Tools:
         """The tool that a call names. Raises: LocalProtocolError (-32602) if there is none."""
         params: CallToolParams = exchange.params
         handler = self.handlers.get(params.name)
-        if handler is None:
+        if handler is None or not handler.shown(exchange.principal):
             raise LocalProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
         return handler
 
-    async def list(self, params: PageParams) -> ListToolsResult:
-        """`tools/list`."""
-        return ListToolsResult([handler.tool for handler in self.handlers.values()])
+    def shown(self, principal: Principal | None) -> dict[str, Tool]:
+        """The entries that this principal sees."""
+        return {name: handler.tool for name, handler in self.handlers.items() if handler.shown(principal)}
 
-    async def call(
-        self, handler: ToolHandler, context: Context, params: CallToolParams, threads: anyio.CapacityLimiter
-    ) -> CallToolResult:
-        """`tools/call`: bind the arguments, run the function, make a result of what it returns.
-
-        threads: bounds the worker threads of synchronous functions.
-        """
-        signature = handler.signature
-        try:
-            arguments = signature.bind(params.arguments or None)
-        except BadArguments as error:
-            return error_result(str(error))
-        if signature.context is not None:
-            arguments[signature.context] = context
-        if signature.is_async:
-            value = handler.function(**arguments)
-            if isawaitable(value):  # a wrapper of an async function may answer by itself
-                value = await value
-        else:
-            call = partial(handler.function, **arguments)
-            value = await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=threads)
-        return to_result(value, signature.output)
+    @property
+    def personal(self) -> bool:
+        """Whether the list depends on who asks."""
+        return any(handler.visible is not None for handler in self.handlers.values())

@@ -20,7 +20,8 @@ def say(*words: object) -> None:
 
 @contextlib.asynccontextmanager
 async def lifespan(server: Server) -> AsyncIterator[None]:
-    if options.get("fail"):
+    if os.access(options.get("fail", ""), os.F_OK):
+        say("failed")
         raise LookupError("no database")
     say("start", os.getpid())
     try:

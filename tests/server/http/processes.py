@@ -71,7 +71,7 @@ async def child(**options: Any) -> AsyncIterator[Child]:
         )
         one = Child(process)
         try:
-            if "address" not in options and "fail" not in options:
+            if "address" not in options:
                 one.wire.port = int(await one.hear("port"))
             yield one
         finally:

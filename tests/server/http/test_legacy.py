@@ -606,6 +606,30 @@ async def test_each_handler_sees_the_context_of_its_own_request() -> None:
             await app.close()
 
 
+@pytest.mark.parametrize("use", ["call", "stream"])
+async def test_a_session_is_idle_from_the_end_of_its_last_use(use: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(limits=Limits(session_idle=60))
+    now = 1000.0
+    async with wire(shop.server) as there:
+        session = await there.session(ASKS)
+        monkeypatch.setattr(there.app.sessions, "_clock", lambda: now)
+        [object_] = there.app.sessions._sessions.values()
+        if use == "call":
+            response = await session.post(call("tell", token="t", times=1))
+            await response.message()
+            now += 1000
+            shop.go.set()
+            assert text(await response.message()) == "told"
+        else:
+            response = await session.http("GET")
+            await response.event()
+            now += 1000
+            response.drop()
+        await until(lambda: not object_.busy)
+        now += 50
+        assert (await session.post(call("hello"))).status == 200
+
+
 # Versions.
 
 
@@ -772,6 +796,8 @@ async def test_bad_input_is_answered_with_its_code_and_the_session_goes_on() -> 
                 assert body["error"]["code"] == code, message
                 assert body.get("id") == id, message
             assert text(await (await session.post(call("hello"))).json()) == "hello you"
+            if id is not None:  # it is not in use any more
+                assert await (await session.post(message)).json() == body
 
 
 @pytest.mark.rule("R21", "R170")

@@ -85,7 +85,7 @@ async def test_an_address_in_use_ends_the_process_with_the_reason(workers: int) 
 @anyio_test
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_a_lifespan_that_fails_at_the_start_ends_the_process(workers: int) -> None:
-    async with child(fail=True, workers=workers) as process:
+    async with child(fail="/", workers=workers) as process:
         assert await process.end() == 3
         assert "no database" in await process.errors()
 
@@ -175,9 +175,9 @@ async def test_calls_get_the_grace_and_a_second_signal_takes_it_back() -> None:
 
 @anyio_test
 @pytest.mark.case("G08")
-@pytest.mark.parametrize(("tool", "signals"), [("block_a_thread", 1), ("block_the_loop", 2)])
-async def test_a_handler_that_blocks_does_not_keep_it_alive(tool: str, signals: int) -> None:
-    async with child() as process:
+@pytest.mark.parametrize(("tool", "signals", "grace"), [("block_a_thread", 1, 0.1), ("block_the_loop", 2, 600)])
+async def test_a_handler_that_blocks_does_not_keep_it_alive(tool: str, signals: int, grace: float) -> None:
+    async with child(grace=grace) as process:
         response = await process.wire.modern(call(tool, token="t"))
         await response.message()
         if tool == "block_the_loop":

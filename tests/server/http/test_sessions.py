@@ -57,7 +57,7 @@ def test_a_session_belongs_to_its_principal_whatever_its_token_allows() -> None:
 def test_a_session_that_is_idle_for_too_long_ends() -> None:
     clock = Clock()
     sessions = Sessions(Limits(session_idle=60), clock)
-    idle, used = opened(sessions), opened(sessions)
+    used, idle = opened(sessions), opened(sessions)
     clock.now += 50
     assert sessions.find(used.id, None) is used
     clock.now += 20

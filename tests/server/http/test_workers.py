@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import anyio
 import pytest
@@ -105,6 +106,22 @@ async def test_a_worker_that_dies_is_replaced() -> None:
         process.signal(signal.SIGINT)
         assert await process.end() == 130
         assert f"worker {first} ended with code -9 and is replaced" in await process.errors()
+
+
+async def test_a_replacement_that_cannot_start_is_tried_again_while_the_others_serve(tmp_path: Path) -> None:
+    trouble = tmp_path / "trouble"
+    async with child(workers=2, fail=str(trouble)) as process:
+        first, second = await pids(process, 2)
+        trouble.touch()
+        os.kill(first, signal.SIGKILL)
+        await process.hear("failed")
+        trouble.unlink()
+        [third] = await pids(process, 1)
+        assert third not in (first, second)
+        process.signal(signal.SIGINT)
+        assert await process.end() == 130
+        assert f"end {second}" in process.said
+        assert "ended with code 3 and is replaced" in await process.errors()
 
 
 async def test_workers_end_when_their_parent_is_gone() -> None:

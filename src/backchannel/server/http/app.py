@@ -12,10 +12,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import msgspec
 
-from ...errors import INVALID_REQUEST
-from ...protocol.http import Headers, Refusal, read_accept, read_request
+from ...errors import HEADER_MISMATCH, INVALID_REQUEST
+from ...protocol.http import Call, Headers, Refusal, read_accept, read_request
 from ...protocol.jsonrpc import ErrorObject, ErrorResponse
+from ...protocol.param_headers import mismatch
 from ...protocol.versions import is_legacy, is_modern
 from ..exchange import Principal
 from ..server import Server
@@ -89,11 +91,11 @@ class HttpApp:
                 self._lifespan = None
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[HttpApp]:
-        """Tie the app to a lifespan of your own."""
+    async def running(self) -> AsyncIterator[None]:
+        """Tie the app to a lifespan of yours, or make it one: `lifespan=lambda _: app.running()`."""
         await self.open()
         try:
-            yield self
+            yield
         finally:
             await self.close()
 
@@ -142,11 +144,24 @@ class HttpApp:
             return logger.debug("the client left before its body was whole")
         if isinstance(body, int):
             return await _fail(send, 413, f"the body has {body} bytes or more, the limit is {limit} (Limits.message)")
-        verdict = read_request(headers, body)
+        verdict = read_request(headers, body, self.server.methods)
+        if isinstance(verdict, Call):
+            verdict = self._mirrored(verdict, headers)
         if isinstance(verdict, Refusal):
             return await send_json(send, verdict.status, verdict.error)
         posts = await self.open()
         await posts.serve(verdict, principal, receive, send)
+
+    def _mirrored(self, call: Call, headers: Headers) -> Call | Refusal:
+        """The call, if the headers agree with the arguments that its tool has mirrored
+        (basic/transports/streamable-http, Server Behavior for Custom Headers)."""
+        tool = self.server.tools.handlers.get(call.params.name) if call.request.method == "tools/call" else None
+        if tool is None or not tool.headers:
+            return call
+        problem = mismatch(tool.headers, headers, msgspec.json.decode(call.params.arguments or b"{}"))
+        if problem is None:
+            return call
+        return Refusal(400, ErrorResponse(call.request.id, ErrorObject(HEADER_MISMATCH, f"Header mismatch: {problem}")))
 
     async def _in_session(
         self, method: str, headers: Headers, principal: Principal | None, receive: Receive, send: Send

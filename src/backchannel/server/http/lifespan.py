@@ -38,13 +38,12 @@ class Lifespan:
         return posts
 
     async def end(self, grace: float) -> None:
-        """End it (see Posts.close), and wait. May be called any number of times; the first `grace` counts.
+        """End it (see Posts.close), and wait. May be called any number of times.
 
         Raises: what the server's lifespan raises when it ends.
         """
-        if not self._stop.is_set():
-            self._grace = grace
-            self._stop.set()
+        self._grace = grace
+        self._stop.set()
         await asyncio.wait([self._task])
         if not self._task.cancelled() and (error := self._task.exception()) is not None:
             raise error

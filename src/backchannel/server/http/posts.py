@@ -9,10 +9,21 @@ import anyio
 
 from ...errors import INTERNAL_ERROR, INVALID_REQUEST, LocalProtocolError, UnsupportedVersion
 from ...protocol.http import STATUS, Accept, Call, Legacy, Refusal
-from ...protocol.jsonrpc import ErrorObject, ErrorResponse, Malformed, Message, Outcome, Request, RequestId
+from ...protocol.jsonrpc import (
+    Answers,
+    Batch,
+    ErrorObject,
+    ErrorResponse,
+    Malformed,
+    Message,
+    Outcome,
+    Request,
+    RequestId,
+)
 from ...protocol.peer import Incoming
 from ...protocol.peer import Reply as Answer
 from ...protocol.versions import ASSUMED, parse
+from ..batches import batch_of, serve_all, take
 from ..channel import read
 from ..dispatch import Dispatcher
 from ..exchange import ClientInfo, Exchange, Principal
@@ -56,6 +67,7 @@ class Posts:
         """Take no more requests. Standing streams end now, calls within `grace` seconds, and what is left then is
         cancelled."""
         self.stopping = True
+        self._dispatcher.closing.set()
         if self.sessions is not None:
             self.sessions.hang_up()
         await self._settle(grace)
@@ -76,9 +88,12 @@ class Posts:
         if isinstance(session, Refusal):
             return await send_json(send, session.status, session.error)
         message = post.message
-        event = session.receive(message)
         resumable = session if isinstance(session, HttpSession) else None
         reply = self._reply(send, post.accept, resumable, single=_starts(message))
+        batch = batch_of(message, session)
+        if batch is not None:
+            return await self._batch(batch, session, principal, reply, receive, send)
+        event = session.receive(message)
         if isinstance(event, Answer):
             return await reply.finish(event.message, 400 if isinstance(message, Malformed) else 200)
         if not isinstance(event, Incoming):
@@ -94,6 +109,44 @@ class Posts:
         if resumable is None and not _starts(message):
             exchange.session = None  # it was made for this message, and there is nobody to ask in it
         await self._respond(exchange, reply, receive)
+
+    async def _batch(
+        self, batch: Batch, session: Session, principal: Principal | None, reply: Reply, receive: Receive, send: Send
+    ) -> None:
+        """Serve an array of messages; see `_respond`."""
+        alone = not isinstance(session, HttpSession)
+
+        def begin(request: Request) -> Exchange:
+            exchange = self._exchange(request, session, reply)
+            if isinstance(exchange, LocalProtocolError | UnsupportedVersion):
+                raise exchange
+            exchange.principal, exchange.can_stream = principal, reply.streams
+            if alone:
+                exchange.session = None
+            return exchange
+
+        def gone() -> None:
+            for exchange in exchanges if alone else ():
+                exchange.cancel("the client has left")
+            reply.leave()
+
+        answers, exchanges = take(batch, session, begin)
+        if not answers and not exchanges:
+            return await send_json(send, 202, None)
+        self._running.update(exchanges)
+        watch = Watch(receive, gone, reply.begin if reply.streams else None, self._limits.keep_alive)
+        try:
+            try:
+                answers += await serve_all(self._dispatcher, session, exchanges)
+            finally:
+                watch.disarm()
+            if self.sessions is not None and isinstance(session, HttpSession):
+                self.sessions.touch(session)
+            await (reply.finish(Answers(answers)) if answers else reply.abandon())
+        finally:
+            reply.close()
+            self._running.difference_update(exchanges)
+            self._one_ended.set()
 
     def _session(self, post: Legacy, principal: Principal | None) -> Session | Refusal:
         """The session that a message belongs to: one that is there, one that begins, or one for this message alone."""
@@ -120,7 +173,7 @@ class Posts:
         if session.peer.serving > self._limits.in_flight:
             return LocalProtocolError(INTERNAL_ERROR, "too many requests in flight in this session", status=429)
         try:
-            return read(request, session, reply.stream)
+            return read(request, session, reply.stream, self._dispatcher.server.methods)
         except (LocalProtocolError, UnsupportedVersion) as error:
             return error
 

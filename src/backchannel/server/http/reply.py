@@ -15,7 +15,7 @@ import anyio
 
 from ...nursery import Nursery
 from ...protocol.http import Accept
-from ...protocol.jsonrpc import Outcome
+from ...protocol.jsonrpc import Answers, Outcome
 from ..streams import LIMIT, EventStream
 from .responses import RawHeaders, Send, send_events, send_json
 from .sessions import KEEP, HttpSession, Reading
@@ -69,11 +69,9 @@ class Reply:
                 if session is not None and stream.closed and size > _KEPT:
                     session.forget(reading)
         finally:
-            if session is None:
-                stream.close()
             written.set()
 
-    async def finish(self, response: Outcome, status: int = 200) -> None:
+    async def finish(self, response: Outcome | Answers, status: int = 200) -> None:
         """Send the response, and end."""
         if not self._accept.json and status == 200:
             self.begin()

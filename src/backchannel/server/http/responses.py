@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 
 from ...errors import LocalProtocolError
-from ...protocol.jsonrpc import ErrorObject, ErrorResponse, Message, Request, encode_anyway
+from ...protocol.jsonrpc import Answers, ErrorObject, ErrorResponse, Message, Request, encode_anyway
 from ...protocol.sse import COMMENT, encode_event
 from ..channel import encoded
 from .sessions import Reading
@@ -30,7 +30,9 @@ _SSE: RawHeaders = [
 ]
 
 
-async def send_json(send: Send, status: int, message: Message | None, headers: RawHeaders | None = None) -> None:
+async def send_json(
+    send: Send, status: int, message: Message | Answers | None, headers: RawHeaders | None = None
+) -> None:
     """A whole response: one message, or no body at all."""
     body = encode_anyway(message) if message is not None else b""
     fields = [(b"content-length", str(len(body)).encode()), *(headers or ())]

@@ -1,0 +1,42 @@
+"""What an HTTP response that is no success says, as an exception."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import AuthRequired, RemoteProtocolError
+from ..protocol.jsonrpc import ErrorResponse, decode
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_LONGEST = 2**20
+
+
+async def read_body(response: aiohttp.ClientResponse, limit: int = _LONGEST) -> bytes:
+    """The body, or where it is longer than `limit`, more than `limit` bytes of it."""
+    body = bytearray()
+    while len(body) <= limit and (chunk := await response.content.readany()):
+        body += chunk
+    return bytes(body)
+
+
+def refusal(name: str, response: aiohttp.ClientResponse, body: bytes) -> RemoteProtocolError | AuthRequired:
+    """The error in the body, or one of code 0 that shows the beginning of the body.
+
+    name: of the server, for messages.
+    """
+    status = response.status
+    challenge = ", ".join(response.headers.getall("www-authenticate", []))
+    if status == 401 or (status == 403 and "insufficient_scope" in challenge):
+        return AuthRequired(f"{name} wants credentials (HTTP {status})", challenge)
+    message = decode(body)
+    if isinstance(message, ErrorResponse):
+        return error_of(message, status)
+    start = body[:200].decode("utf-8", "replace").strip()
+    return RemoteProtocolError(0, f"{name} answered with HTTP {status}{': ' if start else ''}{start}", status=status)
+
+
+def error_of(message: ErrorResponse, status: int) -> RemoteProtocolError:
+    """The error of a response that came with this HTTP status."""
+    return RemoteProtocolError(message.error.code, message.error.message, message.error.data, status=status)

@@ -1,0 +1,72 @@
+"""A registered function of the author's: what tools, prompts and resources have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from inspect import isawaitable
+from typing import Any
+
+import anyio.to_thread
+
+from ..errors import ConfigurationError
+from .context import Context
+from .exchange import Principal
+from .signature import Signature, doc_of
+
+Visible = Callable[[Principal | None], bool]
+
+
+class Handler:
+    """A function, its signature, its limit of time in seconds, and for whom it is there."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        signature: Signature,
+        timeout: float | None = None,
+        visible: Visible | None = None,
+    ):
+        self.function = function
+        self.signature = signature
+        self.timeout = timeout
+        self.visible = visible
+
+    def shown(self, principal: Principal | None) -> bool:
+        """Whether it is there for this principal, who else can neither see nor use it."""
+        return self.visible is None or self.visible(principal)
+
+    @property
+    def threaded(self) -> bool:
+        """Whether the function runs in a worker thread."""
+        return not self.signature.is_async
+
+    async def answer(self, context: Context, threads: anyio.CapacityLimiter) -> Any:
+        """The result of the request behind `context`. threads: bounds the worker threads of synchronous functions.
+
+        Raises: what the function raises.
+        """
+        raise NotImplementedError
+
+    async def run(self, context: Context, arguments: dict[str, Any], threads: anyio.CapacityLimiter) -> Any:
+        """What the function returns for these arguments."""
+        if self.signature.context is not None:
+            arguments[self.signature.context] = context
+        if self.threaded:
+            call = partial(self.function, **arguments)
+            return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=threads)
+        value = self.function(**arguments)
+        return await value if isawaitable(value) else value  # a wrapper of an async function may answer by itself
+
+
+def name_of(function: Callable[..., Any], name: str | None, what: str) -> str:
+    """The name given, or the function's. Raises: ConfigurationError if there is none."""
+    found = name or getattr(function, "__name__", "")
+    if not found or found == "<lambda>":
+        raise ConfigurationError(f"the {what} {function!r} needs a name=")
+    return str(found)
+
+
+def summary_of(function: Callable[..., Any]) -> str | None:
+    """The docstring without its section on arguments, which the schema carries."""
+    return doc_of(function).partition("\n\nArgs:")[0].strip() or None

@@ -1,0 +1,160 @@
+"""The methods that ask nothing: bring-up, lists, completion, levels and subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+from ..errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, LocalProtocolError
+from ..protocol.types.base import Wire
+from ..protocol.types.bringup import DiscoverResult, InitializeParams, InitializeResult
+from ..protocol.types.completion import Reference
+from ..protocol.types.prompts import ListPromptsResult
+from ..protocol.types.requests import LEVELS, SetLevelParams
+from ..protocol.types.resources import ListResourcesResult, ListResourceTemplatesResult
+from ..protocol.types.tools import ListToolsResult
+from ..protocol.versions import SUPPORTED
+from .exchange import Exchange
+from .pages import page
+from .session import Session
+from .subscriptions import SessionListener, honour, listen
+
+if TYPE_CHECKING:
+    from .server import Server
+
+T = TypeVar("T")
+Method = Callable[[Exchange], Awaitable[Wire | dict[str, Any]]]
+
+
+def simple_methods(server: Server, threads: anyio.CapacityLimiter, closing: anyio.Event) -> dict[str, Method]:
+    """What serves each of them.
+
+    threads: bounds the worker threads of completers.  closing: set when the server ends.
+    """
+    simple = _Simple(server, threads, closing)
+    return {
+        "initialize": simple.initialize,
+        "server/discover": simple.discover,
+        "tools/list": simple.list_tools,
+        "prompts/list": simple.list_prompts,
+        "resources/list": simple.list_resources,
+        "resources/templates/list": simple.list_templates,
+        "resources/subscribe": simple.subscribe,
+        "resources/unsubscribe": simple.unsubscribe,
+        "completion/complete": simple.complete,
+        "logging/setLevel": simple.set_level,
+        "subscriptions/listen": simple.listen,
+    }
+
+
+class _Simple:
+    def __init__(self, server: Server, threads: anyio.CapacityLimiter, closing: anyio.Event):
+        self._server = server
+        self._threads = threads
+        self._closing = closing
+
+    async def initialize(self, exchange: Exchange) -> InitializeResult:
+        """2025-11-25 basic/lifecycle, Initialization."""
+        params: InitializeParams = exchange.params
+        session, server = _session(exchange), self._server
+        exchange.version = session.initialize(params)
+        declared = server.capabilities()
+        listener = SessionListener(session, declared)
+        session.on_close = lambda: server.notify.remove(listener)
+        session.when_ready(lambda: server.notify.add(listener))  # one that never is would stay for ever
+        return InitializeResult(exchange.version, declared, server.info, server.instructions)
+
+    async def discover(self, exchange: Exchange) -> DiscoverResult:
+        """server/discover."""
+        server = self._server
+        versions = [version.value for version in SUPPORTED]
+        return DiscoverResult(versions, server.capabilities(), server.instructions, *self._hints(False))
+
+    async def list_tools(self, exchange: Exchange) -> ListToolsResult:
+        """server/tools, Listing Tools."""
+        tools = self._server.tools
+        return ListToolsResult(*self._page(exchange, tools.shown(exchange.principal)), *self._hints(tools.personal))
+
+    async def list_prompts(self, exchange: Exchange) -> ListPromptsResult:
+        """server/prompts, Listing Prompts."""
+        prompts = self._server.prompts
+        self._need("prompts", exchange)
+        shown = prompts.shown(exchange.principal)
+        return ListPromptsResult(*self._page(exchange, shown), *self._hints(prompts.personal))
+
+    async def list_resources(self, exchange: Exchange) -> ListResourcesResult:
+        """server/resources, Listing Resources."""
+        resources = self._server.resources
+        self._need("resources", exchange)
+        shown = resources.shown(exchange.principal)
+        return ListResourcesResult(*self._page(exchange, shown), *self._hints(resources.personal))
+
+    async def list_templates(self, exchange: Exchange) -> ListResourceTemplatesResult:
+        """server/resources, Resource Templates."""
+        resources = self._server.resources
+        self._need("resources", exchange)
+        shown = resources.templates_shown(exchange.principal)
+        return ListResourceTemplatesResult(*self._page(exchange, shown), *self._hints(resources.personal))
+
+    async def subscribe(self, exchange: Exchange) -> dict[str, Any]:
+        """2025-11-25 server/resources, Subscriptions."""
+        session, uri = _session(exchange), exchange.params.uri
+        self._server.resources.find(exchange)
+        if len(session.subscribed) >= self._server.limits.listeners:
+            raise LocalProtocolError(INTERNAL_ERROR, "this session has subscribed to as many resources as it may")
+        session.subscribed.add(uri)
+        return {}
+
+    async def unsubscribe(self, exchange: Exchange) -> dict[str, Any]:
+        """2025-11-25 server/resources, Subscriptions."""
+        _session(exchange).subscribed.discard(exchange.params.uri)
+        return {}
+
+    async def complete(self, exchange: Exchange) -> Wire:
+        """server/utilities/completion."""
+        server, principal = self._server, exchange.principal
+        self._need("completions", exchange)
+
+        def known(ref: Reference) -> bool:
+            if ref.type == "ref/prompt":
+                return ref.name in server.prompts.shown(principal)
+            resources = server.resources
+            return ref.uri in resources.templates_shown(principal) or ref.uri in resources.shown(principal)
+
+        return await server.completions.complete(exchange.params, known, self._threads)
+
+    async def set_level(self, exchange: Exchange) -> dict[str, Any]:
+        """2025-11-25 server/utilities/logging, Setting Log Level."""
+        params: SetLevelParams = exchange.params
+        if params.level not in LEVELS:
+            raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: unknown log level {params.level[:50]!r}")
+        _session(exchange).log_level = params.level
+        return {}
+
+    async def listen(self, exchange: Exchange) -> dict[str, Any]:
+        """basic/patterns/subscriptions."""
+        server, params = self._server, exchange.params
+        uris = params.notifications.resource_subscriptions or ()
+        hidden = [uri for uri in uris if not server.resources.allows(uri, exchange.principal)]
+        honoured = honour(params.notifications, server.capabilities(), hidden)
+        return await listen(exchange, server.notify, honoured, server.limits.listeners, self._closing)
+
+    def _need(self, area: str, exchange: Exchange) -> None:
+        """What is not declared does not exist. Raises: LocalProtocolError (-32601)."""
+        if area not in self._server.capabilities():
+            raise LocalProtocolError(METHOD_NOT_FOUND, f"Method not found: {exchange.name}: this server has no {area}")
+
+    def _page(self, exchange: Exchange, items: Mapping[str, T]) -> tuple[list[T], str | None]:
+        return page(items, exchange.params.cursor, self._server.limits.page)
+
+    def _hints(self, personal: bool) -> tuple[int, str]:
+        """How long, and by whom, a result may be kept (server/utilities/caching)."""
+        return round(self._server.ttl * 1000), "public" if self._server.public and not personal else "private"
+
+
+def _session(exchange: Exchange) -> Session:
+    if exchange.session is None:
+        raise LocalProtocolError(INTERNAL_ERROR, f"{exchange.name} needs a session, and this server keeps none")
+    return exchange.session

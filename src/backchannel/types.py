@@ -1,0 +1,43 @@
+"""The types of the wire that servers and clients handle, and what makes content of files: `from backchannel.types
+import Image, ToolAnnotations`."""
+
+from .media import Audio as Audio
+from .media import File as File
+from .media import Image as Image
+from .media import Media as Media
+from .media import link as link
+from .protocol.types.base import Annotations as Annotations
+from .protocol.types.base import Icon as Icon
+from .protocol.types.base import Implementation as Implementation
+from .protocol.types.completion import Completion as Completion
+from .protocol.types.content import AudioContent as AudioContent
+from .protocol.types.content import ContentBlock as ContentBlock
+from .protocol.types.content import EmbeddedResource as EmbeddedResource
+from .protocol.types.content import ImageContent as ImageContent
+from .protocol.types.content import ResourceContents as ResourceContents
+from .protocol.types.content import ResourceLink as ResourceLink
+from .protocol.types.content import TextContent as TextContent
+from .protocol.types.content import ToolResultContent as ToolResultContent
+from .protocol.types.content import ToolUseContent as ToolUseContent
+from .protocol.types.content import UnknownContent as UnknownContent
+from .protocol.types.elicitation import ElicitParams as ElicitParams
+from .protocol.types.elicitation import ElicitResult as ElicitResult
+from .protocol.types.prompts import GetPromptResult as GetPromptResult
+from .protocol.types.prompts import Prompt as Prompt
+from .protocol.types.prompts import PromptArgument as PromptArgument
+from .protocol.types.prompts import PromptMessage as PromptMessage
+from .protocol.types.requests import LogParams as LogParams
+from .protocol.types.requests import ProgressParams as ProgressParams
+from .protocol.types.resources import ReadResourceResult as ReadResourceResult
+from .protocol.types.resources import Resource as Resource
+from .protocol.types.resources import ResourceTemplate as ResourceTemplate
+from .protocol.types.roots import Root as Root
+from .protocol.types.sampling import CreateMessageParams as CreateMessageParams
+from .protocol.types.sampling import CreateMessageResult as CreateMessageResult
+from .protocol.types.sampling import ModelHint as ModelHint
+from .protocol.types.sampling import ModelPreferences as ModelPreferences
+from .protocol.types.sampling import SamplingMessage as SamplingMessage
+from .protocol.types.sampling import ToolChoice as ToolChoice
+from .protocol.types.tools import CallToolResult as CallToolResult
+from .protocol.types.tools import Tool as Tool
+from .protocol.types.tools import ToolAnnotations as ToolAnnotations
