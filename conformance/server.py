@@ -19,8 +19,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from backchannel import Accepted, Context, Elicit, InputRequired, Server, ToolError, run
-from backchannel.protocol.types.content import (
+from backchannel import Context, Server, ToolError, run
+from backchannel.types import (
     AudioContent,
     ContentBlock,
     EmbeddedResource,
@@ -112,11 +112,10 @@ async def test_logging_tool(ctx: Context) -> str:
 
 
 @server.tool
-async def test_reconnection(ctx: Context) -> str:
-    """Lets go of the connection before the result is there: the client comes back for it."""
-    await ctx.disconnect(retry=0.5)
+async def test_reconnection() -> str:
+    """Takes a moment."""
     await asyncio.sleep(PAUSE)
-    return "The result came over another connection."
+    return "The result came."
 
 
 # What a tool asks, by a call to the client or in another round, as the wire has it.
@@ -215,12 +214,9 @@ async def test_streaming_elicitation(ctx: Context) -> str:
 
 
 @server.tool
-async def test_input_required_result_elicitation(ctx: Context) -> str | InputRequired:
-    """Asks for a name, with the round written out: the answer is taken from whoever brings it, with a state or none."""
-    match ctx.answers.get("user_name"):
-        case Accepted(name):
-            return f"Hello, {name}!"
-    return InputRequired({"user_name": Elicit("What is your name?", Name)})
+async def test_input_required_result_elicitation(ctx: Context) -> str:
+    """Asks for a name."""
+    return f"Hello, {(await ctx.elicit('What is your name?', Name, key='user_name')).unwrap().name}!"
 
 
 @server.tool
@@ -236,12 +232,10 @@ async def test_input_required_result_list_roots(ctx: Context) -> str:
 
 
 @server.tool
-async def test_input_required_result_request_state(ctx: Context) -> str | InputRequired:
-    """Asks for an OK, with the round and its state written out."""
-    match ctx.answers.get("confirm"):
-        case Accepted(_) if ctx.state == {"step": 1}:
-            return "state-ok"
-    return InputRequired({"confirm": Elicit("Please confirm", Ok)}, state={"step": 1})
+async def test_input_required_result_request_state(ctx: Context) -> str:
+    """Asks for an OK, which is taken with the state alone."""
+    await ctx.elicit("Please confirm", Ok, key="confirm")
+    return "state-ok"
 
 
 @server.tool
@@ -264,9 +258,9 @@ async def test_input_required_result_multi_round(ctx: Context) -> str:
 
 
 @server.tool
-async def test_input_required_result_tampered_state(sure: Annotated[Ok, Elicit("Please confirm")]) -> str:
-    """Asks for an OK, with a parameter that the client does not see."""
-    return f"Confirmed: {sure.ok}"
+async def test_input_required_result_tampered_state(ctx: Context) -> str:
+    """Asks for an OK, with a state that the client must not change."""
+    return f"Confirmed: {(await ctx.elicit('Please confirm', Ok, key='confirm')).unwrap().ok}"
 
 
 @server.tool

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from backchannel.protocol.forms import Field, Option
 from backchannel.protocol.versions import Version
 
-SCHEMAS = Path("/work/shared/schema")
+SCHEMAS = Path(__file__).parents[2] / "shared" / "schema"
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 WITH_FORMS = [Version.V2025_06_18, Version.V2025_11_25, Version.V2026_07_28]
 

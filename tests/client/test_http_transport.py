@@ -17,6 +17,9 @@ import pytest
 import trio
 
 from backchannel.client import http
+from backchannel.client.answers import Answers
+from backchannel.client.connect import connect
+from backchannel.client.connection import Connection
 from backchannel.client.endpoint import _proxy
 from backchannel.client.http import HttpTransport
 from backchannel.errors import (
@@ -29,6 +32,7 @@ from backchannel.errors import (
 )
 from backchannel.protocol.http import decode_value
 from backchannel.protocol.jsonrpc import ErrorResponse, Malformed, Message, Notification, Request, Response
+from backchannel.protocol.types.base import Implementation
 from backchannel.protocol.types.requests import CallToolParams, RequestMeta
 from backchannel.protocol.versions import META_VERSION, Version
 
@@ -1097,6 +1101,96 @@ async def test_the_get_stream_of_a_session(pauses: list[float]) -> None:
     assert pauses[0] == 0.02
     await streams[1].left.wait()
     assert server.got[-1].method == "DELETE"
+
+
+@pytest.mark.anyio
+@on_asyncio
+@pytest.mark.rule("R82")
+async def test_no_call_overtakes_the_get_stream() -> None:
+    """What a server sends there, such as a question of the next call, is lost before the stream is open."""
+    asked, headers = asyncio.Event(), asyncio.Event()
+
+    async def script(got: Got) -> None:
+        asked.set()
+        await headers.wait()
+        await got.stream()
+        await got.wait()
+
+    async with in_session(script) as (transport, _, _server):
+        listening = asyncio.create_task(transport.listen())
+        await asked.wait()
+        await asyncio.sleep(0.05)
+        assert not listening.done()
+        headers.set()
+        async with asyncio.timeout(BOUND):
+            await listening
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_a_get_stream_that_says_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = asyncio.Event()
+
+    async def script(got: Got) -> None:
+        if got.method == "GET":
+            await headers.wait()
+            await got.stream()
+            await got.event(message("n"))
+            await got.wait()
+        else:
+            await got.reply(200)
+
+    monkeypatch.setattr(http, "_OPENING", 0.05)
+    async with in_session(script) as (transport, ear, _):
+        await transport.listen()
+        headers.set()
+        await ear.hear(1)  # it is read all the same
+
+
+@pytest.mark.anyio
+@on_asyncio
+@pytest.mark.rule("R82")
+@pytest.mark.parametrize("own", ["open", "ended"])
+async def test_a_response_on_the_get_stream_ends_the_call(own: str) -> None:
+    """In either order: the call's own stream says nothing until then, or ends after it."""
+    done = asyncio.Event()
+    standing: list[Got] = []
+
+    async def script(got: Got) -> None:
+        if got.method == "GET":
+            standing.append(got)
+            await got.stream()
+            await got.wait()
+        elif got.json.get("method") == "tools/call":
+            await got.stream()
+            await standing[0].event({"jsonrpc": "2.0", "id": got.json["id"], "result": {"here": True}})
+            if own == "ended":
+                await done.wait()
+                await got.end()
+            else:
+                await got.wait()
+                done.set()
+        elif got.json.get("method") == "initialize":
+            result = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+            await got.result(result, mcp_session_id="session")
+        else:
+            await got.reply(202)
+
+    async with serving(script) as server:
+        connection = Connection(HttpTransport(server.url), Answers(), Implementation("tests", "1"))
+        await connection.open()
+        try:
+            await connect(connection, "legacy")
+            with connection.call("tools/call", total=BOUND) as call:
+                assert json.loads(bytes(await connection.request("tools/call", {}, call))) == {"here": True}
+            if own == "ended":
+                done.set()
+            async with asyncio.timeout(BOUND):
+                await done.wait()  # the call's own stream is let go
+                while connection.nursery.running:
+                    await asyncio.sleep(0.01)
+        finally:
+            await connection.close()
 
 
 @pytest.mark.anyio

@@ -200,6 +200,21 @@ def test_enum_titles_come_from_the_names() -> None:
     assert wire(Size | None, PLAIN)["enumNames"] == ["Small", "Extra large"]
 
 
+@pytest.mark.parametrize("kind", [Literal["s", "xl"], Size, Literal["s", "xl"] | None])
+@pytest.mark.parametrize("version", [NEWEST, PLAIN])
+def test_titles_of_the_older_spelling(kind: Any, version: Version) -> None:
+    """They go out as they were given, at every version."""
+    schema = wire(Annotated[kind, Field(json_schema_extra={"enumNames": ["small", "XL"]})], version)
+    assert (schema["enum"], schema["enumNames"], "oneOf" in schema) == (["s", "xl"], ["small", "XL"], False)
+    assert specified(version, schema)
+
+
+@pytest.mark.parametrize("titles", [["Small"], ["Small", "Large", "Extra large"], "XL", None])
+def test_too_few_titles(titles: Any) -> None:
+    with pytest.raises(ConfigurationError, match="one title for each option"):
+        Form.of(Annotated[Literal["s", "xl"], Field(json_schema_extra={"enumNames": titles})])
+
+
 @dataclass
 class Defaults:
     size: Size = Size.EXTRA_LARGE

@@ -66,10 +66,10 @@ class Call:
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        caught = self._scope.__exit__(kind, error, trace)
+    ) -> None:
+        self._scope.__exit__(kind, error, trace)
         if not self._scope.cancelled_caught:
-            return caught
+            return
         if self._lost is not None:
             raise ConnectionLost(str(self._lost)) from self._lost
         clock, limit = ("total", self._total) if self._scope.deadline >= self._end else ("idle", self._idle)

@@ -48,6 +48,7 @@ _LONGEST_PAUSE = 30.0
 _FAILURES = 5  # tries to take up a stream that fail, one after the other
 _BARREN = 100  # streams that end without an event, one after the other: a server may let its client poll
 _GOODBYE = 2.0  # seconds that the server gets to end the session
+_OPENING = 2.0  # seconds that `listen` waits for its stream
 
 
 @dataclass
@@ -141,10 +142,17 @@ class HttpTransport:
                 await self._answer(response, request, "mcp-method" not in sent)
 
     async def listen(self) -> None:
-        """Open the GET stream of a legacy session that has an id, in the background."""
+        """Open the GET stream of a legacy session that has an id, and read it in the background.
+
+        It waits a little for the response: a server may lose what it sends there before that stream is open, such as
+        a question of the next call.
+        """
         if self._session_id not in (None, self._listening) and not self._closing:
             self._listening = self._session_id
-            self._nursery.start(self._listen, self._session_id)
+            answered = anyio.Event()
+            self._nursery.start(self._listen, self._session_id, answered)
+            with anyio.move_on_after(_OPENING):
+                await answered.wait()
 
     async def close(self) -> None:
         """End the session, if there is one, and close all connections. Takes at most little more than two seconds."""
@@ -251,13 +259,22 @@ class HttpTransport:
         text = f"the stream of {request.method} could not be resumed from {self._endpoint.name}"
         raise ConnectionLost(text) from broken
 
-    async def _listen(self, session_id: str) -> None:
-        """The stream of what belongs to no request, for as long as the session lasts."""
+    async def _listen(self, session_id: str, answered: anyio.Event) -> None:
+        """The stream of what belongs to no request, for as long as the session lasts.
+
+        answered: set when the first GET has an answer, or none will come.
+        """
+        try:
+            await self._keep(session_id, answered)
+        finally:
+            answered.set()
+
+    async def _keep(self, session_id: str, answered: anyio.Event) -> None:
         cursor, failures = _Cursor(), 0
         while self._session_id == session_id:
             seen = cursor.events
             try:
-                await self._get(cursor, None)
+                await self._get(cursor, None, answered)
                 failures = 0
             except (RemoteProtocolError, AuthRequired) as error:
                 status = error.status if isinstance(error, RemoteProtocolError) else 401
@@ -268,18 +285,24 @@ class HttpTransport:
                 failures += 1
             except (ConnectionFailed, ConnectionLost):
                 failures += 1
+            answered.set()
             if cursor.events > seen:
                 failures = 0
             await anyio.sleep(max(cursor.pause, min(cursor.pause * 2**failures, _LONGEST_PAUSE)))
 
-    async def _get(self, cursor: _Cursor, request: Request | None) -> bool:
-        """One GET stream, from `cursor` on, to its end. Returns whether it brought the answer to `request`."""
+    async def _get(self, cursor: _Cursor, request: Request | None, answered: anyio.Event | None = None) -> bool:
+        """One GET stream, from `cursor` on, to its end. Returns whether it brought the answer to `request`.
+
+        answered: set when the stream is open.
+        """
         headers = {**self._base(), "accept": SSE}
         if cursor.id is not None:
             headers["last-event-id"] = cursor.id
         async with self._endpoint.exchange("GET", headers) as response:
             if response.status != 200 or response.content_type != SSE:
                 await self._refused(response, None, "mcp-session-id" in headers)
+            if answered is not None:
+                answered.set()
             return await self._read(response, cursor, request)
 
     async def _read(self, response: aiohttp.ClientResponse, cursor: _Cursor, request: Request | None) -> bool:

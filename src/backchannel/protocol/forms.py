@@ -31,6 +31,7 @@ class Field(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """One field of a form, in terms of no version. Lengths are in characters, `options` belong to the two choice kinds.
 
     A `default` is what an omitted field means: a tuple of option values for "choices", UNSET where there is none.
+    legacy: the titles of a choice go out as `enumNames` at every version, for clients that know nothing else.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Field(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     options: tuple[Option, ...] = ()
     min_items: int | None = None
     max_items: int | None = None
+    legacy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ def _enum_names(field: Field) -> dict[str, Any]:
 
 
 def _one_of(field: Field) -> dict[str, Any]:
+    if field.legacy:
+        return _enum_names(field)
     titled = _titled(field)
     return {"oneOf": titled} if titled else _enum(field)
 
