@@ -1187,8 +1187,6 @@ async def test_a_response_on_the_get_stream_ends_the_call(own: str) -> None:
                 done.set()
             async with asyncio.timeout(BOUND):
                 await done.wait()  # the call's own stream is let go
-                while connection.nursery.running:
-                    await asyncio.sleep(0.01)
         finally:
             await connection.close()
 

@@ -24,7 +24,7 @@ VALUE = "value"
 """The one property of a form whose type is no object."""
 EXACT = 2**53  # beyond this, readers of JSON round
 _FORMATS = ("email", "uri", "date", "date-time")
-_LEGACY = "enumNames"
+_LEGACY = "enumNames"  # titles as 2025-06-18 has them, which the later versions deprecate
 _PLAIN: dict[Any, Kind] = {"string": "string", "integer": "integer", "number": "number", "boolean": "boolean"}
 
 
@@ -171,14 +171,15 @@ def _options(schema: Schema, path: str) -> tuple[tuple[Option, ...], dict[str, A
         return (), {}
     if not all(isinstance(value, str | int | None) and not isinstance(value, bool) for value in listed):
         _refuse(path, "the options of a choice are strings or integers", "use such values, or bool for yes and no")
-    names = [_title(*pair) for pair in zip(schema.get(NAMES) or [None] * len(listed), listed, strict=False)]
-    names = schema.get(_LEGACY, names)
-    if not isinstance(names, list) or len(names) != len(listed):
-        _refuse(path, f"{_LEGACY} has one title for each option, in their order", "use an Enum, whose names are titles")
     titles: dict[Any, str | None] = {}
-    for value, name in zip(listed, names, strict=True):
+    for value, name in zip(listed, schema.get(NAMES) or [None] * len(listed), strict=False):
         if value is not None:
-            titles.setdefault(value, name)  # the second name of an enum's value is an alias
+            titles.setdefault(value, _title(name, value))  # the second name of an enum's value is an alias
+    if _LEGACY in schema:
+        given = schema[_LEGACY]
+        if not isinstance(given, list) or [type(title) for title in given] != [str] * len(titles):
+            _refuse(path, f"{_LEGACY} has one title for each option, in their order", "list as many titles as options")
+        titles = dict(zip(titles, given, strict=True))
     values = {str(value): value for value in titles}
     if len(values) < len(titles):
         _refuse(path, "two options are the same string on the wire", "give them different values")
