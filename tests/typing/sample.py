@@ -1,7 +1,7 @@
 """The public API as a type checker sees it. Nothing runs this file: pyright checks it."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, assert_never, assert_type
+from typing import Literal, assert_never, assert_type
 
 from backchannel import (
     Accepted,
@@ -9,10 +9,7 @@ from backchannel import (
     Client,
     Context,
     Declined,
-    Elicit,
-    InputRequired,
     Limits,
-    Outcome,
     Refused,
     RequestState,
     Server,
@@ -81,23 +78,6 @@ def from_a_thread(ctx: Context) -> str:
         return "no size"
     assert_type(size, Size)
     return f"{size.cm} cm"
-
-
-@server.tool
-async def by_parameter(
-    item: str,
-    size: Annotated[Size, Elicit("Which size for {item}?")],
-    gift: Annotated[Outcome[bool], Elicit("Is {item} a gift?")],
-) -> str:
-    assert_type(size, Size)
-    return f"{size.cm} {gift}"
-
-
-@server.tool
-async def explicit(ctx: Context, item: str) -> str | InputRequired:
-    if not ctx.answers:
-        return InputRequired({"size": Elicit("Which size?", Size)}, state={"item": item})
-    return "Ordered."
 
 
 @server.resource("note://{id}")

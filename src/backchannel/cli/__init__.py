@@ -1,4 +1,4 @@
-"""The command line: `backchannel demo`, `backchannel run`, `backchannel call`.
+"""The command line: `backchannel demo`, `run`, `list`, `call`, `read`, `prompt` and `listen`.
 
 Exit codes: 0 done, 1 the tool failed (or the demo found a difference), 2 wrong usage, 3 no connection, 4 the peer
 broke or refused the protocol, 130 interrupted.
@@ -21,7 +21,7 @@ from ..errors import (
 )
 
 OK, FAILED, USAGE, CONNECTION, PROTOCOL, INTERRUPTED = 0, 1, 2, 3, 4, 130
-COMMANDS = ("demo", "run", "call")
+COMMANDS = ("demo", "run", "list", "call", "read", "prompt", "listen")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

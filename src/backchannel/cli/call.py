@@ -84,10 +84,11 @@ def _text(result: CallToolResult) -> str:
     """The result for people: text as it is, and what else there is by its kind."""
     if not result.content and result.structured_content is not msgspec.UNSET:
         return msgspec.json.encode(result.structured_content).decode()
-    return "\n".join(map(_block, result.content))
+    return "\n".join(map(block_text, result.content))
 
 
-def _block(block: Any) -> str:
+def block_text(block: Any) -> str:
+    """A content block for people."""
     if isinstance(block, UnknownContent):
         return block.raw.decode()
     if isinstance(block, ResourceLink):
