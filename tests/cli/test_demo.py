@@ -108,5 +108,7 @@ def test_differences_are_found(other: Played, strict: bool, difference: str | No
 
 
 def test_make_demo_runs_the_demo() -> None:
-    done = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout.splitlines()[-1].endswith("bin/backchannel demo")

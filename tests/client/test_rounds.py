@@ -321,7 +321,7 @@ async def test_input_requests_and_reverse_calls_pass_the_same_dispatcher() -> No
             return await call_next()
 
         client = Client(script, elicit=lambda q: {"n": 1}, sample=lambda q: "hi", roots=[], version=version)
-        client.answer_middleware(middleware)
+        assert client.answer_middleware(middleware) is middleware
         asks = {"a": (ELICIT, form()), "b": (SAMPLE, conversation()), "c": (ROOTS, {})}
         async with client, anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "t")

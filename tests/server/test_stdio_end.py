@@ -16,7 +16,8 @@ from tests.server.raw_child import BOUND, Child, call, encode, initialize, line,
 from tests.server.raw_child import write_server as write
 
 FORM = {"elicitation": {"form": {}}}
-BOUND_OF_THE_END = Limits().grace + 1
+BOUND_OF_THE_END = Limits().grace + 10
+"""Seconds, generous: the tools of these tests would take a minute."""
 FORCED = "a handler did not stop in time"
 
 

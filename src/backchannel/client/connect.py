@@ -112,9 +112,7 @@ async def _probe(
     except RequestTimeout:
         logger.debug("the server did not answer server/discover; taken for one of the session-based protocol")
         return None
-    except ConnectionLost:
-        if connection.lost is not None:
-            raise
+    except ConnectionLost:  # of one response, or for good, which the next request says
         why = "gave no response to"
     except RemoteProtocolError as error:
         if error.code in _MODERN_ERRORS:
