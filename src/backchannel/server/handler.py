@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import isawaitable
 from typing import Any
@@ -48,15 +48,20 @@ class Handler:
         """
         raise NotImplementedError
 
-    async def run(self, context: Context, arguments: dict[str, Any], threads: anyio.CapacityLimiter) -> Any:
-        """What the function returns for these arguments."""
+    def run(self, context: Context, arguments: dict[str, Any], threads: anyio.CapacityLimiter) -> Awaitable[Any]:
+        """What the function returns for these arguments, to be awaited. No coroutine of its own lies in between."""
         if self.signature.context is not None:
             arguments[self.signature.context] = context
         if self.threaded:
             call = partial(self.function, **arguments)
-            return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=threads)
+            return anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=threads)
         value = self.function(**arguments)
-        return await value if isawaitable(value) else value  # a wrapper of an async function may answer by itself
+        return value if isawaitable(value) else _given(value)
+
+
+async def _given(value: Any) -> Any:
+    """What a wrapper of an async function answers by itself."""
+    return value
 
 
 def name_of(function: Callable[..., Any], name: str | None, what: str) -> str:

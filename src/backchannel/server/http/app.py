@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -30,6 +31,7 @@ from .sessions import HttpSession, Sessions
 logger = logging.getLogger("backchannel.http")
 Scope = MutableMapping[str, Any]
 Verify = Callable[[str], Awaitable[Principal | None]]
+Serving = Callable[[], Awaitable[None]]
 
 
 class HttpApp:
@@ -55,7 +57,9 @@ class HttpApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._serve(scope, receive, send)
+            serve = await self._admit(scope, receive, send)
+            if serve is not None:
+                await serve()
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
         else:
@@ -114,43 +118,55 @@ class HttpApp:
 
     # Serving.
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> Serving | None:
+        """What serves a request that may come in; None if it has been answered here. The caller serves it, so that the
+        stack at the handler stays short."""
         path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/") or "/"
         if path != self._path:
-            return await send_json(send, 404, None)
+            await send_json(send, 404, None)
+            return None
         headers, method = Headers(scope["headers"]), scope["method"]
         refusal = self._guard.check(headers)
         if refusal is not None:
-            return await send_json(send, refusal.status, refusal.error)
+            await send_json(send, refusal.status, refusal.error)
+            return None
         principal: Principal | None = None
         if self._verify is not None:
             token = _bearer(headers)
             principal = await self._verify(token) if token else None
             if principal is None:
-                return await send_json(send, 401, None, [(b"www-authenticate", b"Bearer")])
+                await send_json(send, 401, None, [(b"www-authenticate", b"Bearer")])
+                return None
         if method == "POST":
             return await self._post(headers, principal, receive, send)
         version = headers.get("mcp-protocol-version") or ""
         if method not in ("GET", "DELETE") or not self._with_sessions or is_modern(version):
-            return await send_json(send, 405, None, [(b"allow", self._methods)])
-        if version and not is_legacy(version):
-            return await _fail(send, 400, "Bad Request: the MCP-Protocol-Version is not supported")
-        await self._in_session(method, headers, principal, receive, send)
+            await send_json(send, 405, None, [(b"allow", self._methods)])
+        elif version and not is_legacy(version):
+            await _fail(send, 400, "Bad Request: the MCP-Protocol-Version is not supported")
+        else:
+            return partial(self._in_session, method, headers, principal, receive, send)
+        return None
 
-    async def _post(self, headers: Headers, principal: Principal | None, receive: Receive, send: Send) -> None:
+    async def _post(
+        self, headers: Headers, principal: Principal | None, receive: Receive, send: Send
+    ) -> Serving | None:
         limit = self.server.limits.message
         body = await _body(headers, receive, limit)
         if body is None:
-            return logger.debug("the client left before its body was whole")
+            logger.debug("the client left before its body was whole")
+            return None
         if isinstance(body, int):
-            return await _fail(send, 413, f"the body has {body} bytes or more, the limit is {limit} (Limits.message)")
+            await _fail(send, 413, f"the body has {body} bytes or more, the limit is {limit} (Limits.message)")
+            return None
         verdict = read_request(headers, body, self.server.methods)
         if isinstance(verdict, Call):
             verdict = self._mirrored(verdict, headers)
         if isinstance(verdict, Refusal):
-            return await send_json(send, verdict.status, verdict.error)
+            await send_json(send, verdict.status, verdict.error)
+            return None
         posts = await self.open()
-        await posts.serve(verdict, principal, receive, send)
+        return partial(posts.serve, verdict, principal, receive, send)
 
     def _mirrored(self, call: Call, headers: Headers) -> Call | Refusal:
         """The call, if the headers agree with the arguments that its tool has mirrored
