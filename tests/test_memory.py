@@ -79,20 +79,39 @@ async def test_a_server_that_ends_badly_is_logged(caplog: pytest.LogCaptureFixtu
 
 
 async def test_a_lifespan_that_does_not_end_does_not_hold_up_the_client_for_long() -> None:
-    client = await Client(Server("s", lifespan=Life(slow="end"))).open()
+    transport = MemoryTransport(Server("s", lifespan=Life(slow="end")))
+    client = await Client(transport).open()
     with anyio.fail_after(20):
         await client.close()
+    assert transport._nursery.running == 0
 
 
 @pytest.mark.case("G01")
 async def test_opening_that_is_cancelled_while_the_server_starts() -> None:
     life = Life(slow="begin")
+    transport = MemoryTransport(Server("s", lifespan=life))
     began = anyio.current_time()
     with anyio.move_on_after(1) as scope:
-        await Client(Server("s", lifespan=life)).open()
+        await Client(transport).open()
     assert scope.cancelled_caught
     assert anyio.current_time() - began == pytest.approx(1)
     assert life.events == []
+    assert transport._nursery.running == 0
+
+
+async def test_closed_while_the_server_starts() -> None:
+    transport = MemoryTransport(Server("s", lifespan=Life(slow="begin")))
+    client = Client(transport)
+
+    async def open() -> None:
+        with pytest.raises(ConnectionFailed, match="has ended"):
+            await client.open()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(open)
+        await anyio.wait_all_tasks_blocked()
+        await client.close()
+    assert transport._nursery.running == 0
 
 
 async def test_closing_does_not_wait_for_handlers_and_lets_the_lifespan_end() -> None:
