@@ -15,10 +15,8 @@ from typing import Any
 import msgspec
 
 from ..protocol.jsonrpc import Notification
+from ..protocol.versions import CACHEABLE
 
-CACHEABLE = frozenset(
-    {"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
-)
 _CHANGES = {
     "notifications/tools/list_changed": ("tools/list",),
     "notifications/prompts/list_changed": ("prompts/list",),

@@ -12,8 +12,9 @@ import msgspec
 from ..errors import INTERNAL_ERROR, INVALID_PARAMS, LocalProtocolError, RemoteProtocolError, TooManyRounds
 from ..protocol.jsonrpc import encode
 from ..protocol.types.mrtr import ReceivedInputRequest, ReceivedResult
+from ..protocol.versions import CACHEABLE
 from .answers import Answers, Question
-from .cache import CACHEABLE, Cache
+from .cache import Cache
 from .call import Call
 from .connection import Connection, Progress
 from .tools import KnownTools

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
-from ..errors import INVALID_PARAMS, INVALID_REQUEST, LocalProtocolError
+from ..errors import INVALID_PARAMS, LocalProtocolError
 from ..protocol.jsonrpc import Malformed, Message, decode, encode, scan
 from ..protocol.lines import Oversized
+from ..protocol.oversized import stand_in
 from ..protocol.versions import FEATURES, Version
 
 Receive = Callable[[Message | Malformed], None]
@@ -87,14 +87,7 @@ def is_junk(message: Message | Malformed, data: bytes) -> bool:
     return data.lstrip()[:1] != b"{" or "method" not in scan(data)[1]
 
 
-_LAST_ID = re.compile(rb'"id"\s*:\s*(?:-?\d{1,18}|"(?:[^"\\]|\\.)*")\s*}\s*\Z')
-
-
 def too_large(part: Oversized) -> Malformed:
-    """What stands for a message over the limit, so that the waiter for it fails. `id` is None where it was not found:
-    some peers write it first, others last."""
-    id, members = scan(part.head)
-    if id is None and (last := _LAST_ID.search(part.tail)):
-        id, _ = scan(b"{" + last[0])
+    """What stands for a message over the limit, so that the waiter for it fails."""
     text = f"a message of {part.size} bytes is over the limit of {part.limit} (max_message)"
-    return Malformed(INVALID_REQUEST, text, id, not members & {"method", "params"})
+    return stand_in(part, text)

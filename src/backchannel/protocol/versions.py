@@ -158,7 +158,7 @@ def choose(supported: list[str]) -> Version | None:
     return next((version for version in SUPPORTED if version.value in supported), None)
 
 
-_CACHEABLE = frozenset(
+CACHEABLE = frozenset(
     {
         "server/discover",
         "tools/list",
@@ -181,7 +181,7 @@ def finish(version: Version, method: str, result: dict[str, Any], server_info: A
     if features.era is Era.MODERN:
         result.setdefault("resultType", "complete")
         result["_meta"] = {META_SERVER_INFO: server_info, **(result.get("_meta") or {})}
-        if method in _CACHEABLE and result["resultType"] == "complete":
+        if method in CACHEABLE and result["resultType"] == "complete":
             result.setdefault("ttlMs", 0)
             result.setdefault("cacheScope", "private")
         return result

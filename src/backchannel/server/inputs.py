@@ -36,8 +36,6 @@ from .question import Question, Suspend, Where
 from .steps import StepRun, in_step
 
 T = TypeVar("T")
-POLL_INTERVAL = 1.0
-"""Seconds between two looks at whether a page that the person opened has been completed."""
 logger = logging.getLogger("backchannel.server")
 _warned: dict[Any, Any] = {}  # what `warnings` keeps of the lines that it has named
 

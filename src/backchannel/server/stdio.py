@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import socket
 import stat
 import sys
@@ -22,9 +21,9 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from ..errors import INVALID_REQUEST
-from ..protocol.jsonrpc import Malformed, Message, decode, scan
+from ..protocol.jsonrpc import Malformed, Message, decode
 from ..protocol.lines import LineDecoder, Oversized, encode_line
+from ..protocol.oversized import stand_in
 from .channel import encoded, serve
 from .dispatch import start
 from .process import LIFESPAN, THREADS, Ending, release
@@ -194,14 +193,7 @@ def _write(descriptor: int, data: memoryview) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-_LAST_ID = re.compile(rb'"id"\s*:\s*(?:-?\d{1,18}|"(?:[^"\\]|\\.)*")\s*}\s*\Z')
-
-
 def too_large(part: Oversized) -> Malformed:
-    """What stands for a message over the limit. Its id is looked for at both ends: some peers write it first, others
-    last."""
-    id, members = scan(part.head)
-    if id is None and (last := _LAST_ID.search(part.tail)):
-        id, _ = scan(b"{" + last[0])
+    """What stands for a message over the limit."""
     text = f"Invalid Request: a message of {part.size} bytes is over the limit of {part.limit} (Limits.message)"
-    return Malformed(INVALID_REQUEST, text, id, not members & {"method", "params"})
+    return stand_in(part, text)
