@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .client.pending import Pending as Pending
     from .client.stdio import StdioServer as StdioServer
     from .errors import AskError as AskError
     from .errors import AskTimeout as AskTimeout
@@ -38,13 +39,20 @@ if TYPE_CHECKING:
     from .errors import ToolError as ToolError
     from .errors import TooManyRounds as TooManyRounds
     from .errors import UnsupportedVersion as UnsupportedVersion
+    from .errors import UrlRequired as UrlRequired
     from .running import http_app as http_app
     from .running import run as run
     from .server.asks import Elicit as Elicit
+    from .server.asks import ElicitUrl as ElicitUrl
     from .server.asks import Roots as Roots
     from .server.asks import Sample as Sample
     from .server.context import Context as Context
     from .server.exchange import Principal as Principal
+    from .server.explicit import InputRequired as InputRequired
+    from .server.http.fleet import Fleet as Fleet
+    from .server.http.in_memory import MemoryBus as MemoryBus
+    from .server.http.in_memory import MemoryEvents as MemoryEvents
+    from .server.http.in_memory import MemorySessions as MemorySessions
     from .server.limits import Limits as Limits
     from .server.outcomes import Accepted as Accepted
     from .server.outcomes import Cancelled as Cancelled
@@ -52,9 +60,11 @@ if TYPE_CHECKING:
     from .server.outcomes import Outcome as Outcome
     from .server.server import Server as Server
     from .server.state import RequestState as RequestState
+    from .server.state_store import MemoryStateStore as MemoryStateStore
     from .targets import Client as Client
 
 _HOMES = {
+    "client.pending": ("Pending",),
     "client.stdio": ("StdioServer",),
     "errors": (
         "AskError",
@@ -87,15 +97,20 @@ _HOMES = {
         "ToolError",
         "TooManyRounds",
         "UnsupportedVersion",
+        "UrlRequired",
     ),
     "running": ("http_app", "run"),
-    "server.asks": ("Elicit", "Roots", "Sample"),
+    "server.asks": ("Elicit", "ElicitUrl", "Roots", "Sample"),
     "server.context": ("Context",),
     "server.exchange": ("Principal",),
+    "server.explicit": ("InputRequired",),
+    "server.http.fleet": ("Fleet",),
+    "server.http.in_memory": ("MemoryBus", "MemoryEvents", "MemorySessions"),
     "server.limits": ("Limits",),
     "server.outcomes": ("Accepted", "Cancelled", "Declined", "Outcome"),
     "server.server": ("Server",),
     "server.state": ("RequestState",),
+    "server.state_store": ("MemoryStateStore",),
     "targets": ("Client",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -24,6 +24,7 @@
     ├── StepError                   a recorded step failed: type name and message of the failure
     ├── ToolError                   for authors to raise: its text is shown to the model
     ├── ResourceNotFound            for authors to raise: there is no resource at this URI
+    ├── UrlRequired                 for authors to raise: the person has to visit a page first
     ├── ConnectionFailed            no connection could be made
     ├── ConnectionLost              the connection ended with calls in flight
     ├── RequestTimeout              no response in time
@@ -32,12 +33,17 @@
     └── AuthRequired                the server wants credentials
 
 `code` is the JSON-RPC error code that a class takes when it goes over the wire, `status` the HTTP status of a modern
-response.
+response. `pending`, of ConnectionFailed, ConnectionLost, OutcomeUnknown and RequestTimeout, is the call that was cut
+off, with the answers that were given: `client.resume(error.pending)` goes on with it, and it can be saved. It is None
+where there is no call.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from .client.pending import Pending
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -229,16 +235,47 @@ class ResourceNotFound(BackchannelError):
         return {"uri": self.uri}
 
 
+class Page(Protocol):
+    """A page to visit: an ElicitUrl."""
+
+    text: str
+    url: str
+
+
+class UrlRequired(BackchannelError):
+    """For authors to raise in a tool, prompt or resource: the person has to visit these pages before the call can go
+    on, and the handler runs again then (client/elicitation, URL Mode).
+
+    With a session the client gets an error with the pages, and calls again; where a page has an `until`, it is told
+    once that is true. On the stateless protocol the pages are questions, and who refuses one ends the call. A client
+    that takes no URLs is a MissingCapability.
+    """
+
+    code = URL_ELICITATION_REQUIRED
+
+    def __init__(self, *pages: Page):
+        if not pages or not all(hasattr(page, "url") for page in pages):
+            raise TypeError('UrlRequired takes pages: raise UrlRequired(ElicitUrl("Sign in", "https://..."))')
+        super().__init__(f"a page has to be visited first: {'; '.join(page.text for page in pages)}")
+        self.pages = pages
+
+
 class ConnectionFailed(BackchannelError):
-    """No connection could be made. The message names host or command and the cause."""
+    """No connection could be made, so nothing was sent. The message names host or command and the cause."""
+
+    pending: Pending[Any] | None = None
 
 
 class ConnectionLost(BackchannelError):
     """The connection ended with calls in flight."""
 
+    pending: Pending[Any] | None = None
+
 
 class RequestTimeout(BackchannelError):
     """No response in time. `clock` is "idle" or "total"."""
+
+    pending: Pending[Any] | None = None
 
     def __init__(self, message: str, clock: str):
         super().__init__(message)
@@ -246,7 +283,10 @@ class RequestTimeout(BackchannelError):
 
 
 class OutcomeUnknown(ConnectionLost):
-    """The connection ended, and whether the call ran is not known."""
+    """The connection ended, and whether the call ran is not known. It was not sent again, because nothing says that it
+    may run twice; `client.resume(error.pending)` does so."""
+
+    pending: Pending[Any]  # never None here
 
 
 class UnsupportedVersion(BackchannelError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from typing import Any
@@ -57,12 +58,18 @@ class Nursery:
         self._stop = anyio.Event()
         self._ended = anyio.Event()
         self._count = 0
+        self._functions: Counter[Callable[..., Awaitable[Any]]] = Counter()
+        self._one_ended: anyio.Event | None = None
         self.closed = False
 
     @property
     def running(self) -> int:
         """How many tasks run."""
         return self._count
+
+    def count(self, function: Callable[..., Awaitable[Any]]) -> int:
+        """How many of them run this function."""
+        return self._functions[function]
 
     def start(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
         """Run `function(*args)` in a task, with the caller's context variables.
@@ -72,12 +79,20 @@ class Nursery:
         if self.closed:
             raise RuntimeError("the owner of this task has been closed")
         self._count += 1
+        self._functions[function] += 1
         if self._group is not None:
             self._group.start_soon(self._guard, function, args)
             return
         self._waiting.append((function, args, copy_context()))
         if self._host is None:
             self._host = _spawn(self._run)
+
+    async def settle(self, grace: float) -> None:
+        """Wait until no task runs, at most `grace` seconds."""
+        with anyio.move_on_after(grace):
+            while self._count:
+                self._one_ended = anyio.Event()
+                await self._one_ended.wait()
 
     async def close(self, grace: float | None = None) -> None:
         """Cancel all tasks and wait until they have ended. grace: the most seconds to wait, for tasks that may not end
@@ -111,3 +126,8 @@ class Nursery:
             logger.warning("a background task was cancelled: %r", function)  # it alone: the others go on
         finally:
             self._count -= 1
+            self._functions[function] -= 1
+            if not self._functions[function]:
+                del self._functions[function]
+            if self._one_ended is not None:
+                self._one_ended.set()

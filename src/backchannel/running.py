@@ -10,6 +10,7 @@ from .server.server import Server
 
 if TYPE_CHECKING:
     from .server.http.app import HttpApp, Verify
+    from .server.http.fleet import Fleet
 
 
 def run(server: Server, *, http: str | None = None, workers: int = 1, **options: Any) -> None:
@@ -17,13 +18,14 @@ def run(server: Server, *, http: str | None = None, workers: int = 1, **options:
 
     http: "HOST:PORT" to listen on, or None for stdio.  workers: HTTP processes to serve in, where the platform can
     fork. They share a random key for the state of multi round-trip calls, unless there is one; legacy clients get no
-    sessions, for each of their requests may come to another process. What a process cannot inherit belongs into the
-    server's lifespan, which each enters.  options: see http_app. On an address that others can reach,
+    sessions without a `fleet`, for each of their requests may come to another process. What a process cannot inherit
+    belongs into the server's lifespan, which each enters.  options: see http_app. On an address that others can reach,
     `allowed_hosts` is any by default; browsers still have to come from loopback or `allowed_origins`.
 
-    Raises: ConfigurationError for what cannot work, such as an address that is in use or an extra that is not
-    installed; SystemExit after a signal.
+    Raises: ConfigurationError for what cannot work, such as no Server, an address that is in use or an extra that is
+    not installed; SystemExit after a signal.
     """
+    _check(server, "run")
     if http is None:
         if options or workers != 1:
             raise ConfigurationError(f"{', '.join(options) or 'workers'} is for HTTP only: give http='HOST:PORT' too")
@@ -33,8 +35,8 @@ def run(server: Server, *, http: str | None = None, workers: int = 1, **options:
         return
     from .server.http.listen import is_loopback, listen, parse
 
-    if workers > 1 and options.setdefault("sessions", False):
-        raise ConfigurationError("sessions need workers=1: a session lives in one process")
+    if workers > 1 and options.get("fleet") is None and options.setdefault("sessions", False):
+        raise ConfigurationError("sessions need workers=1, or a fleet= to live in: else a session lives in one process")
     if not is_loopback(parse(http)[0]):
         options.setdefault("allowed_hosts", ["*"])
     listen(http_app(server, **options), http, workers=workers)
@@ -47,6 +49,7 @@ def http_app(
     allowed_hosts: Sequence[str] | None = None,
     allowed_origins: Sequence[str] | None = None,
     sessions: bool = True,
+    fleet: Fleet | None = None,
     verify: Verify | None = None,
 ) -> HttpApp:
     """An ASGI app that serves both eras on one endpoint. It starts with its first request, wherever it is mounted;
@@ -55,10 +58,14 @@ def http_app(
     path: of the endpoint.  allowed_hosts: names in the Host header that are served, such as "mcp.example.com" or
     "*.example.com", or ["*"]; default loopback only.  allowed_origins: origins that browsers may come from; default
     those on the allowed hosts.  sessions: give legacy clients a session, without which they cannot be asked anything.
+    fleet: where sessions live that several replicas serve; by default each has its own.
     verify: finds out from a bearer token who calls; a request for which it gives None is answered with 401.
+
+    Raises: ConfigurationError.
     """
     from .server.http.app import HttpApp
 
+    _check(server, "http_app")
     for name, value in (("allowed_hosts", allowed_hosts), ("allowed_origins", allowed_origins)):
         if isinstance(value, str):
             raise ConfigurationError(f"{name} is a list, such as [{value!r}]")
@@ -68,5 +75,13 @@ def http_app(
         allowed_hosts=allowed_hosts,
         allowed_origins=allowed_origins,
         sessions=sessions,
+        fleet=fleet,
         verify=verify,
     )
+
+
+def _check(server: object, function: str) -> None:
+    """Raises: ConfigurationError for what is no Server, and names its type."""
+    if not isinstance(server, Server):
+        hint = "; `backchannel run` takes its name" if isinstance(server, str) else ""
+        raise ConfigurationError(f"{function}() takes a backchannel.Server, not {type(server).__name__}{hint}")

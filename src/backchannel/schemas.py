@@ -206,7 +206,7 @@ def _is_large(value: Any) -> bool:
 def _sentences(error: jsonschema_rs.ValidationError, value: Any) -> Iterator[str]:
     kind, path = error.kind, list(error.instance_path)
     for step in path:
-        value = value[step]
+        value = value[str(step) if isinstance(value, dict) else step]  # "0" comes as a number
     if kind.name == "required":
         yield f"{_place([*path, kind.value], '')}: missing"
     elif kind.name in ("additionalProperties", "unevaluatedProperties"):
@@ -244,8 +244,12 @@ def _got(value: Any) -> str:
 
 
 def _place(path: list[str | int], root: str) -> str:
-    steps = (f"[{step}]" if isinstance(step, int) else f".{_cut(step, 40)}" for step in path)
+    steps = (f"[{step}]" if isinstance(step, int) else f".{_cut(_printable(step), 40)}" for step in path)
     return "".join(steps).lstrip(".") or root
+
+
+def _printable(name: str) -> str:
+    return name if name.isprintable() else repr(name)
 
 
 def _cut(text: str, limit: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from .client import client
@@ -12,28 +13,34 @@ from .errors import ConfigurationError
 
 
 def resolve(target: Any, headers: dict[str, str] | None = None) -> Transport:
-    """The transport for a target: a URL, a StdioServer, a Server, an entry of an mcpServers JSON, or a Transport.
+    """The transport for a target, as in `maker`."""
+    return maker(target, headers)()
+
+
+def maker(target: Any, headers: dict[str, str] | None = None) -> Callable[[], Transport]:
+    """What makes the transport for a target: a URL, a StdioServer, a Server, an entry of an mcpServers JSON, or a
+    Transport.
 
     headers: sent with every HTTP request.
 
     Raises: ConfigurationError that says what is possible.
     """
     if isinstance(target, str) and target.lower().startswith(("http://", "https://")):
-        return _http(target, headers)
+        return partial(_http, target, headers)
     if isinstance(target, Mapping):
         return _entry(target, headers)
     from .client.stdio import StdioServer, StdioTransport
 
     if isinstance(target, StdioServer):
-        return StdioTransport(target)
+        return partial(StdioTransport, target)
     if not isinstance(target, type) and all(hasattr(target, name) for name in _TRANSPORT):
-        return target  # type: ignore[no-any-return]
+        return lambda: target
     from .server.server import Server
 
     if isinstance(target, Server):
         from .memory import MemoryTransport
 
-        return MemoryTransport(target)
+        return partial(MemoryTransport, target)
     raise ConfigurationError(
         f"a Client cannot connect to {_shown(target)}: give a URL that begins http:// or https://, a "
         "StdioServer(command, ...), a Server, an entry of an mcpServers JSON, or a Transport"
@@ -55,27 +62,36 @@ def _http(url: str, headers: Mapping[str, str] | None) -> Transport:
     return Fallback(HttpTransport(url, headers=headers), lambda: SseTransport(url, headers=headers))
 
 
-def _entry(entry: Mapping[str, Any], headers: Mapping[str, str] | None) -> Transport:
+def _entry(entry: Mapping[str, Any], headers: Mapping[str, str] | None) -> Callable[[], Transport]:
     """One server of an mcpServers JSON: `command`, `args`, `env`, `cwd`; or `url`, `headers`, and `type`, which is
     "sse" for the deprecated transport of 2024-11-05."""
     url, command, kind = entry.get("url"), entry.get("command"), entry.get("type")
     if isinstance(url, str) and command is None:
-        both = {**(entry.get("headers") or {}), **(headers or {})}
+        both = {**_texts(entry, "headers"), **(headers or {})}
         if kind != "sse":
-            return _http(url, both)
+            return partial(_http, url, both)
         from .client.sse import SseTransport
 
-        return SseTransport(url, headers=both)
+        return partial(SseTransport, url, headers=both)
     if isinstance(command, str) and url is None:
         from .client.stdio import StdioServer, StdioTransport
 
-        args, env, cwd = entry.get("args") or (), entry.get("env"), entry.get("cwd")
-        if isinstance(args, str):
-            raise ConfigurationError('"args" of an mcpServers entry is a list')
-        return StdioTransport(StdioServer(command, *args, env=env, cwd=cwd))
+        args = entry.get("args") or ()
+        if not isinstance(args, Sequence) or isinstance(args, str) or not all(isinstance(arg, str) for arg in args):
+            raise ConfigurationError('"args" of an mcpServers entry is a list of texts')
+        server = StdioServer(command, *args, env=_texts(entry, "env"), cwd=entry.get("cwd"))
+        return partial(StdioTransport, server)
     if "mcpServers" in entry:
         raise ConfigurationError('give one entry of the mcpServers, such as config["mcpServers"]["name"]')
     raise ConfigurationError('an entry of mcpServers has either "url" or "command", which are texts')
 
 
-client.resolve = resolve
+def _texts(entry: Mapping[str, Any], name: str) -> dict[str, str]:
+    """A member that maps names to texts."""
+    given = entry.get(name) or {}
+    if not isinstance(given, Mapping) or not all(isinstance(value, str) for value in given.values()):
+        raise ConfigurationError(f'"{name}" of an mcpServers entry is an object whose values are texts')
+    return dict(given)
+
+
+client.maker = maker

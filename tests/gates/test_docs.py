@@ -24,6 +24,8 @@ COMMANDS = {
     "backchannel call http://127.0.0.1:8000/mcp coffee name=Ada": "tests/cli/test_readme.py::test_run_http_and_call",
     "backchannel call shop.py coffee name=Ada --version legacy": "tests/cli/test_readme.py::test_call",
     'backchannel call "python shop.py" coffee name=Ada --json': "tests/cli/test_readme.py::test_call",
+    "backchannel call mcp.json:shop coffee name=Ada": "tests/cli/test_readme.py::test_call_from_a_configuration",
+    "backchannel list shop.py": "tests/cli/test_readme.py::test_list",
     "backchannel demo --interactive --wire modern-http": "tests/cli/test_demo.py::test_a_person_at_the_keyboard",
 }
 

@@ -12,16 +12,20 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 # module -> why it may catch everything: around a handler, around a user's callback, around a background task.
 BROAD: dict[str, str] = {
-    "backchannel.client.connection": "around the host's handler of a question",
+    "backchannel.client.connection": "around the sending of a request, for its caller",
+    "backchannel.client.reverse": "around the host's handler of a question",
     "backchannel.client.listener": "around the host's callbacks",
     "backchannel.client.rounds": "around the host's handlers of one round",
     "backchannel.memory": "around the task that serves in-process",
     "backchannel.nursery": "around a background task",
-    "backchannel.server.context": "around the author's questions that were gathered",
+    "backchannel.server.state": "around the author's codec",
+    "backchannel.server.question": "around the author's questions that were gathered",
     "backchannel.server.dispatch": "around the author's handler",
     "backchannel.server.http.app": "around the author's lifespan",
+    "backchannel.server.http.fleet": "around the operator's store and bus",
     "backchannel.server.http.lifespan": "around the author's lifespan",
     "backchannel.server.steps": "around the author's step",
+    "backchannel.testing.pipes": "around the task that serves behind pipes",
 }
 
 

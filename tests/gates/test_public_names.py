@@ -9,8 +9,11 @@ import backchannel
 from tests.gates.source import SRC
 
 NAMES = {
-    *("Server", "Context", "Client", "run", "http_app", "StdioServer", "RequestState", "Limits", "Principal"),
-    *("Elicit", "Sample", "Roots"),
+    *("Server", "Context", "Client", "run", "http_app", "StdioServer", "RequestState", "MemoryStateStore", "Limits"),
+    "Principal",
+    "Pending",
+    *("Fleet", "MemorySessions", "MemoryEvents", "MemoryBus"),
+    *("Elicit", "ElicitUrl", "Sample", "Roots", "InputRequired"),
     *("Outcome", "Accepted", "Declined", "Cancelled"),
 }
 EXCEPTIONS = {
@@ -19,7 +22,7 @@ EXCEPTIONS = {
     *("AskError", "MissingCapability", "NoBackChannel", "CannotAskHere", "CallFinished", "SessionClosed"),
     *("AskTimeout", "InvalidAnswer", "Refused", "ClientLied", "RootsUnknown"),
     *("ReplayError", "JournalMismatch", "StateRejected", "StateTooLarge", "TooManyRounds"),
-    *("StepError", "ToolError", "ResourceNotFound"),
+    *("StepError", "ToolError", "ResourceNotFound", "UrlRequired"),
     *("ConnectionFailed", "ConnectionLost", "RequestTimeout", "OutcomeUnknown", "UnsupportedVersion", "AuthRequired"),
     "ConfigurationError",
 }

@@ -348,3 +348,13 @@ def test_clients_with_the_same_ids_do_not_get_each_others_responses() -> None:
 @pytest.mark.rule("R1", "R5", "R6", "R7", "R8", "R55", "R56", "R57", "R58")
 def test_no_sequence_of_events_mixes_calls_up_or_leaves_one_open() -> None:
     run_state_machine_as_test(Network, settings=settings(max_examples=150, stateful_step_count=60, deadline=None))
+
+
+@pytest.mark.rule("R2", "R5")
+def test_a_prefix_makes_ids_unlike_those_of_another_peer() -> None:
+    ids = [peer.open("waiter") for peer in (Peer(), Peer("a"), Peer("b")) for _ in range(2)]
+    assert ids == [1, 2, "a.1", "a.2", "b.1", "b.2"]
+    peer = Peer("a")
+    id = peer.open("waiter")
+    assert peer.receive(Response(1, {})) == Dropped("a response to 1, which nobody waits for")
+    assert peer.receive(Response(id, {})) == Resolved("waiter", Response(id, {}))

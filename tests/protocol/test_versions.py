@@ -210,7 +210,7 @@ def test_structured_content_is_sent_where_it_can_be(name: str, version: Version,
         assert sent["structuredContent"] == msgspec.json.decode(encode(call.structured_content))
     else:
         assert "structuredContent" not in sent
-    assert sent.get("isError") == call.is_error
+    assert sent.get("isError", False) == call.is_error
 
 
 def test_what_a_version_cannot_show_is_told_in_text() -> None:

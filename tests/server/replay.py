@@ -37,8 +37,11 @@ def accept(value: Any) -> Message:
 class Driver:
     """The client's end of a session, as messages.
 
-    sent: all messages of the server that were read.  last: the exchange of the last request.
+    sent: all messages of the server that were read.  last: the exchange of the last request.  fetches_roots: the
+    session does, once it is ready.
     """
+
+    fetches_roots = False
 
     def __init__(
         self, dispatcher: Dispatcher, version: str, capabilities: dict[str, Any], principal: Principal | None = None
@@ -77,6 +80,8 @@ class Driver:
         }
         await self.serve(self.exchange("initialize", params))
         await self.next()
+        if not self.fetches_roots:
+            self.session.roots = None
         if initialized:
             self.tell("notifications/initialized")
 

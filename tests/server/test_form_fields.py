@@ -109,6 +109,11 @@ def model(annotation: Any) -> type[BaseModel]:
     return type("Order", (BaseModel,), {"__annotations__": {"part": annotation}, "__module__": __name__})
 
 
+def titled(word: str) -> Any:
+    """A choice as JSON Schema writes it, with a title for each constant."""
+    return Annotated[str, Field(json_schema_extra={word: [{"const": "a", "title": "An A"}, {"const": "b"}]})]
+
+
 @pytest.mark.case("B08")
 @pytest.mark.parametrize(
     ("kind", "path", "reason"),
@@ -138,6 +143,10 @@ def model(annotation: Any) -> type[BaseModel]:
         ("str", "'str'", "give str itself"),
         ([], r"\[\]", "one or more strings"),
         ([1], r"\[1\]", "one or more strings"),
+        ([("a", 1)], r'\[\["a", 1\]\]', "one or more strings"),
+        ([("a",)], r'\[\["a"\]\]', "one or more strings"),
+        ([("a", "b", "c")], r'\[\["a", "b", "c"\]\]', "one or more strings"),
+        ([("a", "A"), "a"], r'\[\["a", "A"\], "a"\]', "listed twice"),
         (["a", "a"], r'\["a", "a"\]', "listed twice"),
         ({"a": 1}, r'{"a": 1}', "one or more strings"),
     ],
@@ -174,6 +183,16 @@ def test_what_the_wire_cannot_express_is_refused_when_the_form_is_made(kind: Any
         (set[Literal["a"]], {"type": "array", "items": {"type": "string", "enum": ["a"]}}),
         (RootModel[int], {"type": "integer"}),
         ({"a": "An A"}, {"oneOf": [{"const": "a", "title": "An A"}]}),
+        ([("a", "An A"), ("b", "B")], {"oneOf": [{"const": "a", "title": "An A"}, {"const": "b", "title": "B"}]}),
+        ([("a", "An A"), "b"], {"oneOf": [{"const": "a", "title": "An A"}, {"const": "b", "title": "b"}]}),
+        (Annotated[Annotated[int, Ge(0)], Field(le=9)], {"type": "integer", "minimum": 0, "maximum": 9}),
+        (Literal["a", "b"] | Literal["c"] | None, {"type": "string", "enum": ["a", "b", "c"]}),
+        (titled("oneOf"), {"oneOf": [{"const": "a", "title": "An A"}, {"const": "b", "title": "b"}]}),
+        (titled("anyOf"), {"oneOf": [{"const": "a", "title": "An A"}, {"const": "b", "title": "b"}]}),
+        (
+            list[titled("anyOf")],
+            {"items": {"anyOf": [{"const": "a", "title": "An A"}, {"const": "b", "title": "b"}]}},
+        ),
         (["a", "b"], {"type": "string", "enum": ["a", "b"]}),
         (("a", "b"), {"type": "string", "enum": ["a", "b"]}),
     ],

@@ -74,6 +74,8 @@ def errors(kind: Any, content: dict[str, Any] | None) -> tuple[str, ...]:
         (AnyUrl, "https://example.com/", AnyUrl("https://example.com/")),
         (["a", "b"], "b", "b"),
         ({"a": "An A"}, "a", "a"),
+        ([("a", "An A"), "b"], "a", "a"),
+        (Literal["a"] | Literal["b", "c"], "c", "c"),
     ],
 )
 def test_one_value(kind: Any, answer: Any, value: Any) -> None:
@@ -122,6 +124,7 @@ def test_an_invalid_answer_has_one_sentence_a_field(content: dict[str, Any] | No
 @pytest.mark.parametrize(
     ("kind", "answer", "problem"),
     [
+        (float, 10**400, f"expected number, got 1{38 * '0'}…"),
         (Size, "m", 'expected one of "s", "xl", got "m"'),
         (Size, "SMALL", 'expected one of "s", "xl", got "SMALL"'),
         (Level, 1, "expected string, got 1"),

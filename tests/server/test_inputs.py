@@ -717,7 +717,7 @@ async def test_a_thread_that_waits_for_an_answer_ends_with_its_call(version: str
 @pytest.mark.rule("R165")
 @both_eras
 async def test_a_page_is_done_when_the_author_says_so(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backchannel.server.direct.POLL_INTERVAL", 0)
+    monkeypatch.setattr("backchannel.server.lookout.POLL_INTERVAL", 0)
     server, polls = Server("test"), []
 
     async def signed_in() -> bool:
@@ -740,10 +740,26 @@ async def test_a_page_is_done_when_the_author_says_so(version: str, monkeypatch:
         assert text(await wire.rounds("tool", answer)) == "Accepted"
         await wire.idle()
     assert len(polls) == 3, "once true it is not asked again in later rounds"
-    if version == LEGACY:
-        assert questions == ["url", "form"]
-    else:
-        assert questions == ["elicit-1", "elicit-1~2", "elicit-1~3", "elicit-2"]
+    assert questions == (["url", "form"] if version == LEGACY else ["elicit-1", "elicit-2"])
+
+
+@pytest.mark.rule("R165")
+async def test_a_page_that_takes_long_ends_rounds_without_asking_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client comes back with the state alone; no round is longer than a request may take."""
+    monkeypatch.setattr("backchannel.server.journaled.ROUND", 0)
+    server, polls = Server("test"), list[int]()
+
+    @server.tool
+    async def tool(ctx: Context) -> str:
+        await ctx.elicit_url("Sign in", "https://a/", until=lambda: polls.append(1) or len(polls) >= 3)
+        return str(ctx.round)
+
+    questions: list[str] = []
+    async with driver(server, MODERN) as wire:
+        answer = lambda key, question: questions.append(key) or {"action": "accept"}  # noqa: E731
+        assert text(await wire.rounds("tool", answer)) == "4"
+        await wire.idle()
+    assert questions == ["elicit-1"] and len(polls) == 3
 
 
 @both_eras

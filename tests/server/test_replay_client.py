@@ -71,7 +71,8 @@ async def test_one_body_gives_the_same_on_both_eras(version: str, sync: bool) ->
     async with Client(server, elicit=elicit, sample=sample, roots=roots, version=version) as client:
         result = await client.call_tool("book", {"city": "Oslo"}, progress=lambda p: told.append(p.progress))
         assert result.text == "2026-12-24 1 Go! 1 True" and not result.is_error
-    assert asked == ["Which day in Oslo?", "A slogan for Oslo on 2026-12-24", "roots", "Book for 42?"]
+    asked.remove("roots")  # once: a session asks for them by itself
+    assert asked == ["Which day in Oslo?", "A slogan for Oslo on 2026-12-24", "Book for 42?"]
     assert charged == [42]
     assert told == [1, 2]
 

@@ -94,7 +94,7 @@ def test_values_that_no_schema_describes(value: Any, texts: list[str]) -> None:
     result = to_result(value, None)
     assert result == CallToolResult([TextContent(text) for text in texts])
     assert result.structured_content is msgspec.UNSET
-    assert result.is_error is None
+    assert not result.is_error
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from backchannel.errors import INVALID_REQUEST, LocalProtocolError, SessionClosed
-from backchannel.protocol.jsonrpc import ErrorResponse, Malformed, Notification, Request, Response
+from backchannel.errors import INVALID_REQUEST, LocalProtocolError, SessionClosed, UnsupportedVersion
+from backchannel.protocol.http import Headers, Refusal, read_request
+from backchannel.protocol.jsonrpc import ErrorResponse, Malformed, Notification, Request, Response, decode, encode
 from backchannel.protocol.lifecycle import State
 from backchannel.protocol.methods import METHODS
 from backchannel.protocol.peer import Incoming, Reply
 from backchannel.protocol.types.base import Implementation
 from backchannel.protocol.types.bringup import InitializeParams
 from backchannel.protocol.versions import Version
+from backchannel.server.channel import read
 from backchannel.server.session import Session
 from backchannel.server.streams import EventStream
 from backchannel.waiter import Waiter
@@ -181,3 +183,29 @@ def test_what_waits_for_initialized_is_forgotten_at_the_end() -> None:
     session.close()
     session.receive(INITIALIZED)
     assert done == []
+
+
+@pytest.mark.rule("R160")
+@pytest.mark.parametrize(
+    ("wanted", "supported"),
+    [
+        ("2025-11-25", ["2026-07-28"]),
+        ("2099-01-01", ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]),
+        ("x" * 5000, ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]),
+    ],
+)
+def test_a_version_that_is_not_served_is_refused_as_over_http(wanted: str, supported: list[str]) -> None:
+    names = {"protocolVersion": wanted, "clientCapabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    meta = {f"io.modelcontextprotocol/{name}": value for name, value in names.items()}
+    body = encode(Request(1, "tools/list", {"_meta": meta}))
+    request = decode(body)
+    assert isinstance(request, Request)
+    with pytest.raises(UnsupportedVersion) as caught:
+        read(request, session := ready(), session.stream, METHODS)
+    assert str(caught.value) == "Unsupported protocol version"
+    assert caught.value.data == {"supported": supported, "requested": wanted[:200]}
+    headers = [(b"content-type", b"application/json"), (b"mcp-protocol-version", wanted.encode())]
+    refusal = read_request(Headers(headers), body)
+    assert isinstance(refusal, Refusal) and refusal.error is not None
+    error = refusal.error.error
+    assert (error.code, error.message, error.data) == (caught.value.code, str(caught.value), caught.value.data)

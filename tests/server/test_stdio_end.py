@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backchannel.server.limits import Limits
-from tests.server.raw_child import BOUND, Child, call, encode, initialize, line, text
+from tests.server.raw_child import BOUND, META_CAPABILITIES, META_VERSION, Child, call, encode, initialize, line, text
 from tests.server.raw_child import write_server as write
 
 FORM = {"elicitation": {"form": {}}}
@@ -238,3 +238,28 @@ def test_nothing_watches_over_what_comes_after_run(script: Callable[..., Path]) 
         assert server.stderr.read(5) == b"after"
         server.stdin.close()
         assert server.wait(BOUND) == 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_subscription_gets_its_result_before_a_signal_ends_it(
+    script: Callable[..., Path], number: signal.Signals
+) -> None:
+    meta = {META_VERSION: "2026-07-28", META_CAPABILITIES: {}}
+    with Child(script()) as child:
+        child.send(line(7, "subscriptions/listen", {"_meta": meta, "notifications": {"toolsListChanged": True}}))
+        child.until("notifications/subscriptions/acknowledged")
+        child.process.send_signal(number)
+        assert child.response(7)["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 7
+        assert child.process.wait(BOUND) == 128 + number
+        assert "Traceback" not in child.end()
+
+
+def test_a_signal_ends_what_does_not_end_by_itself_after_the_end_of_stdin(script: Callable[..., Path]) -> None:
+    with Child(script("server.limits = Limits(grace=20)\n")) as child:
+        child.send(initialize(), call(1, "sleep", token=1))
+        child.until("notifications/progress")
+        assert child.process.stdin is not None
+        child.process.stdin.close()
+        child.process.terminate()
+        assert child.process.wait(BOUND) == 143
+        child.end()

@@ -228,3 +228,77 @@ async def test_a_cancelled_reader_loses_nothing() -> None:
             scope.cancel()
             stream.append(message(1))
         assert await read(stream, 1) == [1]
+
+
+def polled() -> EventStream:
+    return EventStream(keep=8, polled=True)
+
+
+@pytest.mark.anyio
+async def test_a_reader_that_is_dismissed_reads_what_there_is_and_stops() -> None:
+    stream = polled()
+    reader = stream.take()
+    stream.append(message(0))
+    stream.dismiss(2.5)
+    stream.append(message(1))
+    assert await read(stream, 2, reader) == [0]
+    assert await stream.next(reader) is None
+    assert not stream.over and stream.retry == 2.5
+    stream.leave(reader)
+    stream.close()
+    assert await read(stream, 2, stream.take(1)) == [1]
+    assert stream.over
+
+
+@pytest.mark.anyio
+async def test_a_reader_that_waits_is_dismissed_at_once() -> None:
+    stream = polled()
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(stream.next, stream.take())
+            await anyio.wait_all_tasks_blocked()
+            stream.dismiss()
+
+
+@pytest.mark.anyio
+async def test_a_reader_is_started_to_be_dismissed_with_what_there_was() -> None:
+    readers: list[object] = []
+    stream = EventStream(lambda: readers.append(None), keep=8, polled=True)
+    stream.dismiss()
+    assert len(readers) == 1
+    stream.append(message(0))
+    first = stream.take()
+    assert await stream.next(first) is None
+    assert await read(stream, 1, stream.take(0)) == [0]
+
+
+@pytest.mark.anyio
+async def test_who_takes_over_is_not_dismissed() -> None:
+    stream = polled()
+    stream.take()
+    stream.dismiss()
+    stream.append(message(0))
+    assert await read(stream, 1, stream.take()) == [0]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("why", ["nobody comes back", "nobody is there", "closed"])
+async def test_dismissing_does_nothing_where(why: str) -> None:
+    stream = EventStream(keep=8, polled=why != "nobody comes back")
+    reader = stream.take()
+    if why == "nobody is there":
+        stream.leave(reader)
+    elif why == "closed":
+        stream.close()
+    stream.dismiss(9)
+    if why == "nobody is there":
+        reader = stream.take()
+    stream.append(message(0))
+    assert await read(stream, 1, reader) == ([] if why == "closed" else [0])
+    assert stream.retry != 9
+
+
+@pytest.mark.parametrize("retry", [-1, float("inf"), float("nan")])
+def test_a_reader_comes_back_in_a_time_that_can_be(retry: float) -> None:
+    with pytest.raises(ValueError, match="retry"):
+        EventStream().dismiss(retry)

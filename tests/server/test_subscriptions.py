@@ -294,7 +294,7 @@ async def test_three_clients_of_which_two_subscribed(server: Server) -> None:
         assert await server.notify.resource_updated(A) == 1
 
 
-@pytest.mark.rule("R135", "R136")
+@pytest.mark.rule("R94", "R135", "R136")
 async def test_a_session_hears_of_the_lists_that_were_declared_to_it() -> None:
     server = Server("test")
     async with serving(server, 2) as [early, late]:

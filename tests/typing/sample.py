@@ -1,7 +1,7 @@
 """The public API as a type checker sees it. Nothing runs this file: pyright checks it."""
 
 from dataclasses import dataclass
-from typing import Literal, assert_never, assert_type
+from typing import Any, Literal, assert_never, assert_type
 
 from backchannel import (
     Accepted,
@@ -10,14 +10,18 @@ from backchannel import (
     Context,
     Declined,
     Limits,
+    OutcomeUnknown,
+    Pending,
     Refused,
     RequestState,
+    RequestTimeout,
     Server,
     StdioServer,
     ToolError,
     http_app,
     run,
 )
+from backchannel.types import CallToolResult
 
 
 @dataclass
@@ -103,6 +107,21 @@ async def client() -> None:
             await client.call_tool("order", {"item": "hat"}, timeout=5)
             async for tool in client.tools():
                 assert_type(tool.name, str)
+
+
+async def by_hand(client: Client) -> None:
+    came = await client.begin("tools/call", {"name": "order", "arguments": {}}, timeout=5)
+    while isinstance(came, Pending):
+        assert_type(came, Pending[CallToolResult])
+        came = await client.resume(came, {key: True for key, question in came.questions.items() if question.schema})
+    assert_type(came, CallToolResult)
+    try:
+        await client.call_tool("order")
+    except OutcomeUnknown as error:
+        await client.resume(error.pending)
+    except RequestTimeout as error:
+        assert_type(error.pending, Pending[Any] | None)
+    await client.begin("tools/list", {})  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 async def serve() -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import copy
 import datetime
 import json
-import math
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -93,7 +93,7 @@ def _is_number(value: Any) -> bool:
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
-    "number": lambda value: _is_number(value) and (isinstance(value, int) or math.isfinite(value)),
+    "number": lambda value: _is_number(value) and abs(value) <= sys.float_info.max,
     "boolean": lambda value: isinstance(value, bool),
     "array": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, dict),

@@ -16,7 +16,7 @@ from .versions import FEATURES, Version
 
 __all__ = ["Field", "Format", "Kind", "Option", "check_content", "problems", "requested_schema", "with_defaults"]
 
-Kind = Literal["string", "integer", "number", "boolean", "choice", "choices"]
+Kind = Literal["string", "integer", "number", "boolean", "choice", "choices", "files"]
 Format = Literal["email", "uri", "date", "date-time"]
 
 
@@ -32,6 +32,7 @@ class Field(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
     A `default` is what an omitted field means: a tuple of option values for "choices", UNSET where there is none.
     legacy: the titles of a choice go out as `enumNames` at every version, for clients that know nothing else.
+    file: what `x-mcp-file` says of a string, or of each of several "files": only clients that take files are told.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Field(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     min_items: int | None = None
     max_items: int | None = None
     legacy: bool = False
+    file: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,10 @@ def _items(field: Field) -> dict[str, Any]:
     return {"items": {"anyOf": titled} if titled else {"type": "string", **_enum(field)}}
 
 
+def _uris(field: Field) -> dict[str, Any]:
+    return {"items": {"type": "string", "format": "uri"}}
+
+
 _TEXT = ("format", "minLength", "maxLength")
 _RANGE = ("minimum", "maximum")
 
@@ -100,6 +106,7 @@ SHAPES: Mapping[str, Mapping[Kind, Shape | str]] = {
         "boolean": Shape("boolean", ("default",)),
         "choice": Shape("string", (), _enum_names),
         "choices": "has no field with several choices. Ask for one choice at a time",
+        "files": "has no field with several files. Ask for one file at a time",
     },
     "titled": {
         "string": Shape("string", (*_TEXT, "default")),
@@ -108,6 +115,7 @@ SHAPES: Mapping[str, Mapping[Kind, Shape | str]] = {
         "boolean": Shape("boolean", ("default",)),
         "choice": Shape("string", ("default",), _one_of),
         "choices": Shape("array", ("minItems", "maxItems", "default"), _items),
+        "files": Shape("array", ("minItems", "maxItems"), _uris),
     },
 }
 """The form style of a version and the kind of a field -> how it is written, or why it cannot be (R167).
@@ -116,8 +124,8 @@ What a style lacks and can do without is left out: the degraded form. The plain 
 """
 
 
-def requested_schema(version: Version, fields: Sequence[Field]) -> dict[str, Any]:
-    """The `requestedSchema` of a form as `version` writes it.
+def requested_schema(version: Version, fields: Sequence[Field], files: bool = False) -> dict[str, Any]:
+    """The `requestedSchema` of a form as `version` writes it. files: the client declared `fileInputs`.
 
     Raises: MissingCapability where the version has no elicitation, or a field has no form in it.
     Specification: client/elicitation, Requested Schema.
@@ -130,7 +138,9 @@ def requested_schema(version: Version, fields: Sequence[Field]) -> dict[str, Any
         shape = shapes[field.kind]
         if isinstance(shape, str):
             raise MissingCapability("elicitation.form", f"field {field.name!r}: protocol version {version} {shape}")
-        properties[field.name] = _property(shape, field)
+        properties[field.name] = property = _property(shape, field)
+        if files and field.file is not None:
+            property.get("items", property)["x-mcp-file"] = field.file
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required := [field.name for field in fields if field.required]:
         schema["required"] = required

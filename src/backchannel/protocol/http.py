@@ -26,7 +26,7 @@ from ..errors import (
 from .jsonrpc import ErrorObject, ErrorResponse, Malformed, Message, Notification, Request, RequestId, decode
 from .methods import METHODS, Direction, Method, lookup
 from .types.requests import NO_META, RequestMeta, read_meta
-from .versions import META_VERSION, Version, is_legacy, is_modern, parse, served
+from .versions import META_VERSION, Version, is_legacy, is_modern, parse, unsupported
 
 STATUS = {
     PARSE_ERROR: 400,
@@ -241,8 +241,8 @@ def _mismatch(id: RequestId, header: str, given: str | None, wanted: str) -> Ref
 
 
 def _unsupported(id: RequestId | None, requested: str) -> Refusal:
-    data = {"supported": served(requested), "requested": requested[:200]}
-    return _refuse(id, UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+    error = unsupported(requested)
+    return _refuse(id, error.code, str(error), error.data)
 
 
 def _refuse(id: RequestId | None, code: int, text: str, data: Any = None, *, status: int = 0) -> Refusal:

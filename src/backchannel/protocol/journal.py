@@ -5,6 +5,9 @@ How it works: each ask and each step takes a place when it is called. Without a 
 those without a key; with one, the key is the place. On a later round the entry that was recorded at that place is
 compared with what is asked now. What was answered or finished must match; what is still open is replaced by what is
 asked now, under a new key, so that a late answer to the old question is not taken for one to the new.
+
+A question that a handler returns is not one that it waits for: its entry is explicit. Nothing is compared with it, its
+key is the handler's own choice, and the client may answer it again.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import msgspec
 
 from ..errors import JournalMismatch
 
+NULL = msgspec.Raw(b"null")
 STEP = "step"
 """The kind of a step. Questions have the name of their method as kind."""
 
@@ -33,8 +37,9 @@ class Entry(msgspec.Struct, array_like=True, omit_defaults=True):
     """One place.
 
     kind: STEP or the method of a question.  text: the question's text or the step's name.  digest: of the schema.
-    value: the answer, the step's value, or for a failed step its type name and message.  deadline: seconds since the
-    epoch, after which an answer comes too late.
+    value: the answer, or the step's value; what failed has its failure: a step the type name and message, a question
+    code, message and data of the client's error, or null if nobody answered in time.  deadline: seconds since the
+    epoch, after which an answer comes too late.  explicit: returned by the handler, not waited for.
     """
 
     key: str
@@ -43,12 +48,14 @@ class Entry(msgspec.Struct, array_like=True, omit_defaults=True):
     digest: str
     named: bool = False
     status: Status = Status.OPEN
-    value: msgspec.Raw = msgspec.Raw(b"null")
+    value: msgspec.Raw = NULL
     deadline: float | None = None
+    explicit: bool = False
 
 
-class _Sealed(msgspec.Struct, array_like=True):
+class _Sealed(msgspec.Struct, array_like=True, omit_defaults=True):
     entries: list[Entry]
+    state: msgspec.Raw = NULL
 
 
 _decoder = msgspec.json.Decoder(_Sealed)
@@ -56,10 +63,14 @@ _PREFIX = {"elicitation/create": "elicit", "sampling/createMessage": "sample", "
 
 
 class Journal:
-    """The entries of one call. Empty in the first round."""
+    """The entries of one call. Empty in the first round.
 
-    def __init__(self, entries: Iterable[Entry] = ()):
+    state: the JSON that the handler keeps for its next rounds.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = (), state: msgspec.Raw = NULL):
         self.entries = {entry.key: entry for entry in entries}
+        self.state = state
         self._places = [entry.key for entry in self.entries.values() if not entry.named]
         self._taken: dict[str, Entry] = {}
         self._cursor = 0
@@ -67,14 +78,15 @@ class Journal:
     @classmethod
     def load(cls, data: bytes) -> Journal:
         """The journal of the round before. Raises: msgspec.DecodeError."""
-        return cls(_decoder.decode(data).entries)
+        sealed = _decoder.decode(data)
+        return cls(sealed.entries, sealed.state)
 
     def dump(self) -> bytes:
         """The journal as JSON, to be sealed: what has a place by its ordinal, in order, then what has a key. Entries
         that this round did not come to are kept: it may have been cut short, and what was answered stays answered."""
         placed = {key: self.entries[key] for key in self._places}
         others = [entry for key, entry in self.entries.items() if key not in placed]
-        return msgspec.json.encode(_Sealed([*placed.values(), *others]))
+        return msgspec.json.encode(_Sealed([*placed.values(), *others], self.state))
 
     def place(self, kind: str, text: str, digest: str = "", key: str | None = None) -> Entry:
         """Take the next place, or the place `key`, and return the entry there.
@@ -88,6 +100,23 @@ class Journal:
             entry = self._named(key, kind, text, digest)
         self.entries[entry.key] = self._taken[entry.key] = entry
         return entry
+
+    def require(self, key: str, kind: str, text: str, digest: str) -> Entry:
+        """Open the explicit entry `key`: the handler returns this question, also if it had an answer before.
+
+        Raises: ValueError if `key` is taken by a question or a step that the handler waits for.
+        """
+        recorded = self.entries.get(key)
+        if key in self._taken or (recorded is not None and not recorded.explicit):
+            raise _twice(key)
+        entry = Entry(key, kind, text, digest, named=True, explicit=True)
+        self.entries[key] = self._taken[key] = entry
+        return entry
+
+    def adopt(self, key: str, kind: str, value: msgspec.Raw) -> None:
+        """Keep an answer that nobody asked for, as if it was asked for, unless the key means something else."""
+        if key not in self.entries:
+            self.entries[key] = Entry(key, kind, "", "", True, Status.DONE, value, explicit=True)
 
     def _next(self, kind: str, text: str, digest: str) -> Entry:
         ordinal = self._cursor
@@ -107,8 +136,8 @@ class Journal:
 
     def _named(self, key: str, kind: str, text: str, digest: str) -> Entry:
         recorded = self.entries.get(key)
-        if key in self._taken or (recorded is not None and not recorded.named):
-            raise ValueError(f"the key {key!r} is used twice in one call")
+        if key in self._taken or (recorded is not None and (not recorded.named or recorded.explicit)):
+            raise _twice(key)
         if recorded is not None and self._stays(recorded, kind, text, digest):
             return recorded
         return Entry(key, kind, text, digest, named=True)
@@ -127,11 +156,28 @@ class Journal:
         return [entry for entry in self._taken.values() if entry.status is Status.OPEN and entry.kind != STEP]
 
     def fill(self, responses: dict[str, Any]) -> None:
-        """Record answers. Only open questions take one; unknown keys are ignored."""
-        for key, value in responses.items():
-            entry = self.entries.get(key)
-            if entry is not None and entry.status is Status.OPEN and entry.kind != STEP:
-                entry.value, entry.status = value, Status.DONE
+        """Record answers. Only open and explicit questions take one; unknown keys are ignored."""
+        for entry in self.fillable:
+            if entry.key in responses:
+                entry.value, entry.status = responses[entry.key], Status.DONE
+
+    @property
+    def fillable(self) -> list[Entry]:
+        """What an answer counts for."""
+        return [
+            entry
+            for entry in self.entries.values()
+            if entry.kind != STEP and (entry.status is Status.OPEN or entry.explicit)
+        ]
+
+    @property
+    def answers(self) -> dict[str, Entry]:
+        """The explicit questions that have an answer."""
+        return {key: entry for key, entry in self.entries.items() if entry.explicit and entry.status is Status.DONE}
+
+
+def _twice(key: str) -> ValueError:
+    return ValueError(f"the key {key!r} is used twice in one call")
 
 
 def _mismatch(recorded: Entry, kind: str, text: str) -> JournalMismatch:

@@ -67,9 +67,13 @@ Event = Incoming | Resolved | Cancelled | Progressed | Heard | Reply | Dropped
 
 
 class Peer:
-    """One end of a connection."""
+    """One end of a connection.
 
-    def __init__(self) -> None:
+    prefix: makes the ids of its requests unlike those of other Peers whose other end is the same.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
         self._next = 1
         self._pending: dict[RequestId, tuple[str, Any]] = {}
         self._serving: dict[RequestId, tuple[str, Any]] = {}
@@ -89,14 +93,15 @@ class Peer:
         """What serves the requests of the other side."""
         return [handle for _, handle in self._serving.values() if handle is not None]
 
-    def open(self, waiter: Any, method: str = "") -> int:
+    def open(self, waiter: Any, method: str = "") -> RequestId:
         """Register `waiter` and return the id for its request. It is registered before a byte is written, so that an
         instant reply finds it.
 
         method: of the request; `initialize` is never cancelled (2025-11-25 basic/utilities/cancellation).
         """
-        id = self._next
-        self._next = id + 1
+        number = self._next
+        self._next = number + 1
+        id = f"{self._prefix}.{number}" if self._prefix else number
         self._pending[id] = (method, waiter)
         return id
 
@@ -134,12 +139,15 @@ class Peer:
         self._pending.clear()
         return waiters
 
-    def end(self) -> tuple[list[Any], list[Any]]:
-        """The connection is gone. Empties both tables; returns the waiters and the handles that were in them."""
-        waiters = self.end_pending()
+    def end_serving(self) -> list[Any]:
+        """The other side waits for no response any more. Returns the handles of what was being served."""
         handles = self.handles
         self._serving.clear()
-        return waiters, handles
+        return handles
+
+    def end(self) -> tuple[list[Any], list[Any]]:
+        """The connection is gone. Empties both tables; returns the waiters and the handles that were in them."""
+        return self.end_pending(), self.end_serving()
 
     def receive(self, message: Message | Malformed) -> Event:
         """Take one message that came in and say what it means."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..errors import INVALID_PARAMS, RESOURCE_NOT_FOUND
+from ..errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, UnsupportedVersion
 from .types.base import Wire
 from .types.content import AudioContent, ResourceLink, TextContent
 from .types.prompts import PromptMessage
@@ -52,7 +52,8 @@ class Features:
     audio, resource_links: whether tool results may have such blocks.
     structured: what `structuredContent` may be: "none", an "object", or "any" JSON value.
     tool: the members of a tool in `tools/list`.
-    priming: whether an event stream begins with an event that has an id and no data.
+    polling: whether a server may close the connection of an event stream before its end, and the client comes back for
+    the rest; so a stream begins with an event that has an id and no data.
     """
 
     era: Era = Era.LEGACY
@@ -68,7 +69,7 @@ class Features:
     version_header: bool = False
     url_elicitation_id: bool = False
     tool: frozenset[str] = frozenset({"name", "description", "inputSchema"})
-    priming: bool = False
+    polling: bool = False
     not_found: int = RESOURCE_NOT_FOUND
 
 
@@ -99,7 +100,7 @@ FEATURES: dict[Version, Features] = {
         version_header=True,
         tool=_JUN25_TOOL,
     ),
-    Version.V2025_11_25: Features(structured="object", url_elicitation_id=True, priming=True, **_NOV25),
+    Version.V2025_11_25: Features(structured="object", url_elicitation_id=True, polling=True, **_NOV25),
     Version.V2026_07_28: Features(era=Era.MODERN, structured="any", not_found=INVALID_PARAMS, **_NOV25),
 }
 
@@ -151,6 +152,11 @@ def served(requested: str) -> list[str]:
     Version Negotiation): all that we speak, but for the name of a legacy version, which only `initialize` can choose,
     the modern ones, so that the client does not try it again."""
     return [version.value for version in (MODERN if is_legacy(requested) else SUPPORTED)]
+
+
+def unsupported(requested: str) -> UnsupportedVersion:
+    """The error for a request that names a version which is not served (basic/versioning)."""
+    return UnsupportedVersion(requested[:200], served(requested), "Unsupported protocol version")
 
 
 def choose(supported: list[str]) -> Version | None:

@@ -18,10 +18,10 @@ from typing import Any
 from .question import Where
 
 logger = logging.getLogger("backchannel.server")
-_HARMLESS = frozenset(
+HARMLESS = frozenset(
     "print sleep checkpoint debug info warning error exception log start_soon create_task warn".split()
 )
-_FILLS = frozenset("append extend insert add update setdefault pop remove discard clear sort reverse".split())
+FILLS = frozenset("append extend insert add update setdefault pop remove discard clear sort reverse".split())
 _seen: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -39,7 +39,9 @@ def advise(function: Callable[..., Any], context: str | None, stopped_at: Where)
     try:
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, SyntaxError):
+    except (OSError, SyntaxError, ValueError, RecursionError, SystemError):
+        # No source, or none that can be parsed. SystemError is Python 3.11's, whose parser does not take it when the
+        # garbage collector runs code in the middle that parses too, such as to show a traceback.
         return
     file, line = stopped_at
     if file != function.__code__.co_filename or not first <= line < first + len(lines):
@@ -47,7 +49,7 @@ def advise(function: Callable[..., Any], context: str | None, stopped_at: Where)
     own = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     for call in _statements(tree.body[0]):
         *root, name = ast.unparse(call.func).split(".")
-        harmless = name in _HARMLESS or root[:1] == [context] or (name in _FILLS and root[:1] and root[0] in own)
+        harmless = name in HARMLESS or root[:1] == [context] or (name in FILLS and root[:1] and root[0] in own)
         if not harmless and (call.end_lineno or 0) + first - 1 < line:
             logger.warning(
                 "%s:%d: %s(...) runs again in each round of the call, as it comes before the question in line %d. If "

@@ -5,46 +5,55 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Generic, Literal, TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from ..errors import InvalidAnswer
+from ..errors import InvalidAnswer, MissingCapability
 from ..protocol.capabilities import Capabilities, require_elicitation, require_roots, require_sampling
 from ..protocol.types.base import Wire
-from ..protocol.types.content import TextContent
+from ..protocol.types.content import AudioContent, ToolResultContent, ToolUseContent
 from ..protocol.types.elicitation import ElicitParams, ElicitResult
 from ..protocol.types.roots import ListRootsResult
 from ..protocol.types.sampling import (
     CreateMessageParams,
     CreateMessageResult,
+    ModelHint,
     ModelPreferences,
-    SamplingMessage,
     ToolChoice,
 )
 from ..protocol.types.tools import Tool
 from ..protocol.versions import FEATURES, Version
+from .conversation import Turn, conversation, single
 from .forms import Form
 from .outcomes import Accepted, Cancelled, Declined, Outcome
 from .roots import RootList
 
 T = TypeVar("T")
+_NONE: Capabilities = {}
 
 
 class Ask(Generic[T]):
-    """One question. `text` and `digest` say on replay whether it is the same question as before."""
+    """One question. `text` and `digest` say on replay whether it is the same question as before.
+
+    template, by: what stands in a parameter's annotation: a text with other parameters in braces, or a function that
+    says what to ask.
+    """
 
     method: ClassVar[str]
     text: str = ""
     digest: str = ""
     until: Callable[[], Any] | None = None
+    template: str = ""
+    by: Callable[..., Any] | None = None
 
     def gate(self, capabilities: Capabilities, version: Version) -> None:
         """Raises: MissingCapability if the client did not declare what this question needs."""
         raise NotImplementedError
 
-    def params(self, version: Version, id: str) -> Wire | None:
+    def params(self, version: Version, id: str, capabilities: Capabilities = _NONE) -> Wire | None:
         """The params of the request. `id` names the question within the server.
 
         Raises: MissingCapability if this version cannot carry the question.
@@ -63,6 +72,14 @@ class Ask(Generic[T]):
         """The same question, with the reason why the last answer would not do."""
         return self
 
+    def worded(self, arguments: Mapping[str, Any]) -> Ask[T]:
+        """The same question, with the arguments of the call in the braces of its text."""
+        return self
+
+    def wanting(self, kind: Any) -> Ask[Any]:
+        """The same question for a parameter of this type, where the question itself does not say what it asks for."""
+        return self
+
     async def settled(self, answer: T) -> bool:
         """Whether the answer is final, where there is an `until`. If not, the question is asked again later."""
         return True
@@ -72,15 +89,21 @@ class Elicit(Ask[Outcome[T]]):
     """A form for the person at the client (client/elicitation, Form Mode).
 
     message: the question.  kind: what is wanted: a pydantic model, dataclass or TypedDict of primitive fields, bool,
-    int, float, str, a Literal, an enum, a list of a Literal, a date, a list of choices, or None for a plain consent.
+    int, float, str, a date, a Literal, an enum, a list of one of these two; strings, (string, title) pairs or a dict of
+    them to choose from; or None for a plain consent.
+
+    In a parameter's annotation, `Annotated[Size, Elicit("Which size for {item}?")]`, the parameter's type is what is
+    wanted, and other parameters can be mentioned in braces. A function in place of the message is called with the
+    parameters that it names; it returns the question to ask, or the answer itself.
 
     Raises: ConfigurationError that names the field, if a form cannot express `kind`.
     """
 
     method = "elicitation/create"
 
-    def __init__(self, message: str, kind: type[T] | Any = None, *, reason: str = ""):
-        self.text = message
+    def __init__(self, message: str | Callable[..., Any], kind: type[T] | Any = None, *, reason: str = ""):
+        self.text, self.by = (message, None) if isinstance(message, str) else ("", message)
+        self.template = self.text
         self.form = Form.of(kind)
         self.digest = f"form:{self.form.digest}"
         self._kind = kind
@@ -88,17 +111,24 @@ class Elicit(Ask[Outcome[T]]):
 
     def gate(self, capabilities: Capabilities, version: Version) -> None:
         require_elicitation(capabilities, version, "form")
+        self.form.schema(version)
 
-    def params(self, version: Version, id: str) -> ElicitParams:
+    def params(self, version: Version, id: str, capabilities: Capabilities = _NONE) -> ElicitParams:
         message = f"{self.text}\n\n{self._reason}" if self._reason else self.text
         mode: Literal["form"] | None = "form" if FEATURES[version].elicitation_submodes else None
-        return ElicitParams(message, mode, self.form.schema(version))
+        return ElicitParams(message, mode, self.form.schema(version, "fileInputs" in capabilities))
 
     def read(self, raw: Any) -> Outcome[T]:
         result = msgspec.json.decode(raw, type=ElicitResult)
         if result.action == "accept":
             return Accepted(self.form.read(result.content))
         return Declined(self.text) if result.action == "decline" else Cancelled(self.text)
+
+    def worded(self, arguments: Mapping[str, Any]) -> Elicit[T]:
+        return Elicit(self.text.format_map(arguments), self._kind)
+
+    def wanting(self, kind: Any) -> Elicit[Any]:
+        return self if self._kind is not None else Elicit(self.text, kind)
 
     def again(self, error: InvalidAnswer) -> Elicit[T]:
         return type(self)(self.text, self._kind, reason="The last answer would not do: " + "; ".join(error.errors))
@@ -116,8 +146,8 @@ class Confirm(Ask[bool]):
     def gate(self, capabilities: Capabilities, version: Version) -> None:
         self._elicit.gate(capabilities, version)
 
-    def params(self, version: Version, id: str) -> ElicitParams:
-        return self._elicit.params(version, id)
+    def params(self, version: Version, id: str, capabilities: Capabilities = _NONE) -> ElicitParams:
+        return self._elicit.params(version, id, capabilities)
 
     def read(self, raw: Any) -> bool:
         match self._elicit.read(raw):
@@ -137,14 +167,14 @@ class ElicitUrl(Ask[Outcome[None]]):
     digest = "url"
 
     def __init__(self, message: str, url: str, until: Callable[[], Any] | None = None):
-        self.text, self._url, self.until = message, url, until
+        self.text, self.url, self.until = message, url, until
 
     def gate(self, capabilities: Capabilities, version: Version) -> None:
         require_elicitation(capabilities, version, "url")
 
-    def params(self, version: Version, id: str) -> ElicitParams:
+    def params(self, version: Version, id: str, capabilities: Capabilities = _NONE) -> ElicitParams:
         elicitation_id = id if FEATURES[version].url_elicitation_id else None
-        return ElicitParams(self.text, "url", url=self._url, elicitation_id=elicitation_id)
+        return ElicitParams(self.text, "url", url=self.url, elicitation_id=elicitation_id)
 
     def read(self, raw: Any) -> Outcome[None]:
         result = msgspec.json.decode(raw, type=ElicitResult)
@@ -159,56 +189,104 @@ class ElicitUrl(Ask[Outcome[None]]):
         return bool(await done if inspect.isawaitable(done) else done)
 
 
+class SampleOptions(TypedDict, total=False):
+    """What else can be said of a completion.
+
+    system: what the model is told beforehand.  tools: what it may call, and tool_choice: whether it may, must or must
+    not.  model_preferences: parts of the names of models, best first, or ModelPreferences.  temperature: in the
+    provider's range.  stop_sequences: texts that end the answer.  include_context: deprecated.  metadata: for the
+    provider.
+    """
+
+    system: str | None
+    tools: Sequence[Tool] | None
+    tool_choice: ToolChoice | Literal["auto", "required", "none"] | None
+    model_preferences: ModelPreferences | str | Sequence[str] | None
+    temperature: float | None
+    stop_sequences: Sequence[str] | None
+    include_context: Literal["none", "thisServer", "allServers"] | None
+    metadata: dict[str, Any] | None
+
+
 class Sample(Ask[CreateMessageResult]):
     """A completion by the client's model (client/sampling). Deprecated since 2026-07-28: call a provider's API.
 
-    messages: a text, or the messages of a conversation.  max_tokens: the most that the model may produce.
+    messages: a text, or a conversation: texts, Images, Audios and content blocks of the user, SamplingMessages of
+    either side, earlier answers, and the results of the tools that these wanted called.  max_tokens: the most that the
+    model may produce.  options: see SampleOptions.
+
+    In a parameter's annotation a text can mention other parameters in braces, or a function stand in its place (see
+    Elicit).
+
+    Raises: TypeError, and LocalProtocolError where the conversation breaks a rule (client/sampling, Message Content
+    Constraints).
     """
 
     method = "sampling/createMessage"
 
     def __init__(
         self,
-        messages: str | Sequence[SamplingMessage],
+        messages: Turn | Sequence[Turn] | Callable[..., Any],
         *,
         max_tokens: int = 1024,
-        system: str | None = None,
-        tools: Sequence[Tool] | None = None,
-        tool_choice: ToolChoice | None = None,
-        model_preferences: ModelPreferences | None = None,
-        temperature: float | None = None,
-        stop_sequences: Sequence[str] | None = None,
-        include_context: Literal["none", "thisServer", "allServers"] | None = None,
-        metadata: dict[str, Any] | None = None,
+        **options: Unpack[SampleOptions],
     ):
-        given = [SamplingMessage("user", TextContent(messages))] if isinstance(messages, str) else list(messages)
-        self._params = CreateMessageParams(
+        if unknown := options.keys() - SampleOptions.__annotations__:
+            raise TypeError(f"sampling has no {', '.join(sorted(unknown))}")
+        if callable(messages):
+            self.by, messages = messages, ""
+        self.template = messages if isinstance(messages, str) else ""
+        self._again = partial(Sample, max_tokens=max_tokens, **options)
+        given = conversation(messages)
+        tools, stops = options.get("tools"), options.get("stop_sequences")
+        choice, system = options.get("tool_choice"), options.get("system")
+        self.request = CreateMessageParams(
             given,
             max_tokens,
-            model_preferences,
+            _preferences(options.get("model_preferences")),
             system,
-            include_context,
-            temperature,
-            list(stop_sequences) if stop_sequences is not None else None,
-            metadata,
+            options.get("include_context"),
+            options.get("temperature"),
+            list(stops) if stops is not None else None,
+            options.get("metadata"),
             list(tools) if tools is not None else None,
-            tool_choice,
+            ToolChoice(choice) if isinstance(choice, str) else choice,
         )
         text = messages if isinstance(messages, str) else msgspec.json.encode(given).decode()
         self.text = f"{system}\n\n{text}" if system else text
-        options = msgspec.structs.replace(self._params, messages=[], system_prompt=None)
-        self.digest = hashlib.sha256(msgspec.json.encode(options)).hexdigest()[:16]
+        others = msgspec.structs.replace(self.request, messages=[], system_prompt=None)
+        self.digest = hashlib.sha256(msgspec.json.encode(others)).hexdigest()[:16]
+
+    def worded(self, arguments: Mapping[str, Any]) -> Sample:
+        return self._again(self.template.format_map(arguments))
 
     def gate(self, capabilities: Capabilities, version: Version) -> None:
-        context = self._params.include_context not in (None, "none")
-        tools = self._params.tools is not None or self._params.tool_choice is not None
+        context = self.request.include_context not in (None, "none")
+        blocks = [block for message in self.request.messages for block in message.blocks]
+        tools = self.request.tools is not None or self.request.tool_choice is not None
+        tools = tools or any(isinstance(block, ToolUseContent | ToolResultContent) for block in blocks)
         require_sampling(capabilities, version, tools=tools, context=context)
+        if any(isinstance(block, AudioContent) for block in blocks) and not FEATURES[version].audio:
+            raise MissingCapability("sampling", f"protocol version {version} has no audio")
 
-    def params(self, version: Version, id: str) -> CreateMessageParams:
-        return self._params
+    def params(self, version: Version, id: str, capabilities: Capabilities = _NONE) -> CreateMessageParams:
+        if FEATURES[version].sampling_tools:  # lists of blocks came with them
+            return self.request
+        return msgspec.structs.replace(self.request, messages=single(self.request.messages))
 
     def read(self, raw: Any) -> CreateMessageResult:
         return msgspec.json.decode(raw, type=CreateMessageResult)
+
+
+def _preferences(given: ModelPreferences | str | Sequence[str] | None) -> ModelPreferences | None:
+    if given is None:
+        return None
+    if not isinstance(given, ModelPreferences):
+        return ModelPreferences([ModelHint(name) for name in ([given] if isinstance(given, str) else given)])
+    for priority in (given.cost_priority, given.speed_priority, given.intelligence_priority):
+        if priority is not None and not 0 <= priority <= 1:
+            raise ValueError(f"a priority among models is between 0 and 1, and not {priority}")
+    return given
 
 
 class Roots(Ask[RootList]):
@@ -219,7 +297,7 @@ class Roots(Ask[RootList]):
     def gate(self, capabilities: Capabilities, version: Version) -> None:
         require_roots(capabilities)
 
-    def params(self, version: Version, id: str) -> None:
+    def params(self, version: Version, id: str, capabilities: Capabilities = _NONE) -> None:
         return None
 
     def read(self, raw: Any) -> RootList:

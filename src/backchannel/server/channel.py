@@ -22,7 +22,7 @@ from ..protocol.jsonrpc import Answers, ErrorObject, ErrorResponse, Malformed, M
 from ..protocol.methods import METHODS, Direction, Method, lookup
 from ..protocol.peer import Reply
 from ..protocol.types.requests import RequestMeta, RequestParams
-from ..protocol.versions import LATEST_LEGACY, MODERN, SUPPORTED, Version, is_modern
+from ..protocol.versions import LATEST_LEGACY, MODERN, Version, is_modern, unsupported
 from .batches import batch_of, serve_all, take
 from .dispatch import Dispatcher
 from .exchange import ClientInfo, Exchange, Principal, Stream, serving
@@ -47,20 +47,32 @@ _LAST_WORDS = 0.25  # seconds for what is left to be written, once the handlers 
 _PAUSE = 5000  # messages that the other end has not read, at which no more of its messages are read
 
 
-async def serve(dispatcher: Dispatcher, channel: Channel, principal: Principal | None = None) -> None:
+async def serve(
+    dispatcher: Dispatcher,
+    channel: Channel,
+    principal: Principal | None = None,
+    reading: anyio.CancelScope | None = None,
+) -> None:
     """Serve a channel until its other end closes. Handlers that run then get `Limits.grace` seconds to end; after that
-    they are cancelled."""
+    they are cancelled.
+
+    reading: cancel it to end at once. What stands until one side ends it gets to send its result all the same.
+    """
+    reading, grace = reading or anyio.CancelScope(), dispatcher.server.limits.grace
     session = Session(EventStream(), principal=principal)
-    async with anyio.create_task_group() as group:
-        group.start_soon(_write, session, channel, group.cancel_scope)
-        try:
-            async with anyio.create_task_group() as handlers:
-                await _read(dispatcher, session, channel, handlers)
-                session.hang_up()
-                handlers.cancel_scope.deadline = anyio.current_time() + dispatcher.server.limits.grace
-        finally:
-            session.close()
-        group.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS
+    with dispatcher.tally.connected(session):
+        async with anyio.create_task_group() as group:
+            group.start_soon(_write, session, channel, group.cancel_scope)
+            try:
+                async with anyio.create_task_group() as handlers:
+                    with reading:
+                        await _read(dispatcher, session, channel, handlers)
+                    session.hang_up()
+                    left = _LAST_WORDS if reading.cancel_called else grace
+                    handlers.cancel_scope.deadline = anyio.current_time() + left
+            finally:
+                session.close()
+            group.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS
 
 
 async def _read(dispatcher: Dispatcher, session: Session, channel: Channel, handlers: anyio.abc.TaskGroup) -> None:
@@ -205,7 +217,7 @@ def _legacy_version(request: Request, session: Session) -> Version:
 def _modern_version(meta: RequestMeta) -> Version:
     assert meta.version is not None
     if not is_modern(meta.version):
-        raise UnsupportedVersion(meta.version, [version.value for version in SUPPORTED])
+        raise unsupported(meta.version)
     if meta.client_capabilities is None:
         raise LocalProtocolError(
             INVALID_PARAMS, "Invalid params: _meta lacks io.modelcontextprotocol/clientCapabilities"

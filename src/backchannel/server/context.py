@@ -5,26 +5,28 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Literal, TypeVar, overload
 
 import anyio
 import anyio.from_thread
+import msgspec
 
-from ..errors import CallFinished, CannotAskHere, MissingCapability, NoBackChannel
+from ..errors import CallFinished, CannotAskHere, MissingCapability, NoBackChannel, RootsUnknown
 from ..protocol.capabilities import elicitation_modes, require_roots, require_sampling
-from ..protocol.journal import STEP, Entry
+from ..protocol.journal import STEP, Entry, Journal
 from ..protocol.types.requests import LEVELS, LogParams, ProgressParams
-from ..protocol.types.sampling import CreateMessageResult, SamplingMessage
 from ..protocol.versions import Version
-from .asks import Ask, Confirm, Elicit, ElicitUrl, Roots, Sample
+from .asking import Asking
+from .asks import Ask
 from .exchange import ClientInfo, Exchange, Principal
+from .explicit import Answers
 from .inputs import Inputs
-from .outcomes import Outcome
 from .question import Question, Suspend, Where, caller
 from .roots import RootList
 from .steps import StepRun, in_step
+from .streams import RETRY
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -33,7 +35,7 @@ C = TypeVar("C")
 logger = logging.getLogger("backchannel.server")
 
 
-class Context:
+class Context(Asking):
     """One call, from the side of the handler, or of middleware, which can tell and know but not ask.
 
     A Context without a call, `Context()`, serves to call a handler directly in a test: it knows nothing and asks
@@ -50,6 +52,16 @@ class Context:
 
     # Asking.
 
+    @property
+    def answers(self) -> Answers:
+        """The answers to questions that this handler returned as InputRequired. Empty in the first round."""
+        return self._inputs.answers if self._inputs is not None else Answers(Journal(), {})
+
+    @property
+    def state(self) -> Any:
+        """What this handler returned as `InputRequired(state=)`, as plain JSON. None in the first round."""
+        return msgspec.json.decode(self._inputs.journal.state) if self._inputs is not None else None
+
     def ask(
         self, ask: Ask[T], *, key: str | None = None, timeout: float | None = None, retries: int = 0
     ) -> Question[T]:
@@ -63,107 +75,6 @@ class Context:
         """
         inputs, where = self._asking(key or ask.text), caller()
         return self._do(partial(inputs.ask, ask, where, key=key, timeout=timeout, retries=retries))
-
-    @overload
-    def elicit(
-        self, message: str, kind: type[T], *, key: str | None = ..., timeout: float | None = ..., retries: int = ...
-    ) -> Question[Outcome[T]]: ...
-
-    @overload
-    def elicit(
-        self, message: str, kind: Any = ..., *, key: str | None = ..., timeout: float | None = ..., retries: int = ...
-    ) -> Question[Outcome[Any]]: ...
-
-    def elicit(
-        self,
-        message: str,
-        kind: Any = None,
-        *,
-        key: str | None = None,
-        timeout: float | None = None,
-        retries: int = 0,
-    ) -> Question[Outcome[Any]]:
-        """Ask the person at the client with a form (client/elicitation, Form Mode). Never for secrets: use elicit_url.
-
-        message: the question.  kind: what is wanted (see Elicit).  key, timeout, retries: see `ask`.
-        """
-        return self.ask(Elicit(message, kind), key=key, timeout=timeout, retries=retries)
-
-    def elicit_url(
-        self,
-        message: str,
-        url: str,
-        *,
-        until: Callable[[], Any] | None = None,
-        key: str | None = None,
-        timeout: float | None = None,
-    ) -> Question[Outcome[None]]:
-        """Have the person open a page, for anything secret (client/elicitation, URL Mode).
-
-        until: called until it gives true; without it, Accepted means consent to open the page and no more.
-        """
-        return self.ask(ElicitUrl(message, url, until), key=key, timeout=timeout)
-
-    def confirm(
-        self,
-        message: str,
-        *,
-        if_unable: Literal["raise", "proceed"] = "raise",
-        key: str | None = None,
-        timeout: float | None = None,
-    ) -> Question[bool]:
-        """Ask for a yes. Declining, cancelling and no are False.
-
-        if_unable: "proceed" takes a client that cannot be asked for a yes. Nobody answering, or answering garbage,
-        always raises.
-        """
-        try:
-            return self.ask(Confirm(message), key=key, timeout=timeout)
-        except (MissingCapability, NoBackChannel):
-            if if_unable != "proceed":
-                raise
-            return Question(_yes)
-
-    def sample(
-        self,
-        messages: str | Sequence[SamplingMessage],
-        *,
-        max_tokens: int = 1024,
-        key: str | None = None,
-        timeout: float | None = None,
-        **options: Any,
-    ) -> Question[CreateMessageResult]:
-        """Have the client's model complete a conversation (client/sampling).
-
-        Deprecated since 2026-07-28: call a provider's API instead.
-
-        messages: a text or messages.  max_tokens: the most that the model may produce.  options: `system`, `tools`,
-        `tool_choice`, `model_preferences`, `temperature`, `stop_sequences`, `include_context`, `metadata` (see Sample).
-        """
-        return self.ask(Sample(messages, max_tokens=max_tokens, **options), key=key, timeout=timeout)
-
-    def roots(self, *, key: str | None = None, timeout: float | None = None) -> Question[RootList]:
-        """The client's root directories (client/roots). Deprecated since 2026-07-28: pass paths as arguments."""
-        return self.ask(Roots(), key=key, timeout=timeout)
-
-    @overload
-    def gather(self, a: Question[A], b: Question[B], /) -> Question[tuple[A, B]]: ...
-
-    @overload
-    def gather(self, a: Question[A], b: Question[B], c: Question[C], /) -> Question[tuple[A, B, C]]: ...
-
-    @overload
-    def gather(self, *questions: Question[Any]) -> Question[tuple[Any, ...]]: ...
-
-    def gather(self, *questions: Question[Any]) -> Question[Any]:
-        """Wait for several questions and steps at once; on the stateless protocol they go out in one round.
-
-        If one fails, the others are withdrawn and its error is raised.
-        """
-        for question in questions:
-            if not isinstance(question, Question):
-                raise TypeError(f"ctx.gather takes what ctx.elicit, ctx.step and so on return, not {question!r}")
-        return Question(partial(_gather, questions), partial(_close, questions))
 
     @overload
     def step(
@@ -199,8 +110,31 @@ class Context:
             return Question(partial(_work, StepRun(Entry(name, STEP, name, ""), function, args, kwargs)))
         return self._do(partial(self._asking(name).step, name, function, args, kwargs, key, caller()))
 
+    def detach(self) -> Context:
+        """A Context that outlives the call: it asks, logs and knows on the session's standing channel for as long as
+        the session lasts. Hand it to work that you start with `background`, or with a task of your own. It has the
+        session's values, and neither the call's cancellation nor its time limit; progress ends with the call. Shielding
+        a task of the call is no substitute: this Context ends with the call all the same.
+
+        Raises: NoBackChannel on the stateless protocol, and without a session.
+        """
+        inputs = self._asking("detach").detach()
+        detached = Context(inputs.exchange, self.lifespan, inputs)
+        inputs.around = [partial(one.func, detached) for one in inputs.around]
+        return detached
+
+    def background(self, key: str, job: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+        """Start work that outlives the call, once in all its rounds. The server owns it: when it stops, it gives the
+        work `Limits.grace` seconds, and then cancels it. What it raises is logged.
+
+        key: names it within the call.  job: async, or sync (then it runs in a worker thread); called with `args` and
+        `kwargs`. To ask in it, give it `ctx.detach()`.
+        """
+        self._do(partial(self._asking(key).background, key, partial(job, *args, **kwargs)))
+
     def can_ask(self, kind: Literal["form", "url", "sampling", "sampling.tools", "roots"]) -> bool:
-        """Whether the client declared what this kind of question needs."""
+        """Whether the client declared what this kind of question needs. A server with a `sampler` answers `sample`
+        itself where this is False."""
         exchange = self._exchange
         if exchange is None:
             return False
@@ -237,6 +171,15 @@ class Context:
             raise ValueError(f"the log level {level!r} is none of {', '.join(LEVELS)}")
         return self._do(partial(self._log, level, data, logger, caller()))
 
+    def disconnect(self, *, retry: float = RETRY) -> Question[None]:
+        """Free the client's connection while the call runs on: what is sent from here on waits until the client comes
+        back for it (2025-11-25 basic/transports, Sending Messages). A hint: where a client cannot come back, on other
+        wires, without a session and before 2025-11-25, nothing happens.
+
+        retry: seconds until it shall come back.  Raises: CallFinished after the call, ValueError.
+        """
+        return self._do(partial(self._disconnect, retry))
+
     def _progress(self, progress: float, total: float | None, message: str | None) -> Question[None]:
         exchange = self._live()
         if exchange is not None:
@@ -255,6 +198,11 @@ class Context:
                 _send("notifications/message", exchange, LogParams(level, data, name))
         return Question(partial(_drain, exchange))
 
+    def _disconnect(self, retry: float) -> Question[None]:
+        if (exchange := self._live()) is not None:
+            exchange.stream.dismiss(retry)
+        return Question(partial(_drain, exchange))
+
     def _is_new(self, where: Where) -> bool:
         """Replayed code is silent: its messages went out in an earlier round."""
         return self._inputs is None or in_step.get() or self._inputs.is_new(where)
@@ -271,7 +219,8 @@ class Context:
 
     @property
     def round(self) -> int:
-        """The round of this call, from 1. Always 1 where questions are reverse calls."""
+        """The round of this call, from 1. Where questions are reverse calls, only those that a handler returns make a
+        new one."""
         inputs = self._exchange.inputs if self._exchange else None
         return inputs.round if inputs is not None else 1
 
@@ -284,6 +233,21 @@ class Context:
     def client(self) -> ClientInfo:
         """The client as it describes itself, with its capabilities. Not verified."""
         return self._exchange.client if self._exchange else ClientInfo()
+
+    @property
+    def allowed_roots(self) -> RootList:
+        """The client's roots as this session knows them, without a question. `await ctx.roots()` works on every wire.
+
+        Raises: RootsUnknown where none were fetched: before the first fetch of a session, without a session, and always
+        on the stateless protocol; MissingCapability if the client has no roots.
+        """
+        exchange = self.exchange
+        require_roots(exchange.client.capabilities)
+        roots = exchange.session.roots if exchange.session is not None else None
+        known = roots.known if roots is not None else None
+        if known is None or self._inputs is None:
+            raise RootsUnknown("no roots of this client were fetched; ask for them with `await ctx.roots()`")
+        return self._inputs.bounded(known)
 
     @property
     def principal(self) -> Principal | None:
@@ -329,7 +293,18 @@ class Context:
         """Run what touches the event loop's state on the event loop."""
         if self._exchange is None or threading.get_ident() == self._thread:
             return action()
-        return anyio.from_thread.run_sync(action)
+        outcome = anyio.from_thread.run_sync(_carried, action)
+        if isinstance(outcome, Suspend):
+            raise outcome
+        return outcome
+
+
+def _carried(action: Callable[[], T]) -> T | Suspend:
+    """What came of it. A Suspend that passed through the event loop would be an error to it."""
+    try:
+        return action()
+    except Suspend as stop:
+        return stop
 
 
 def _send(method: str, exchange: Exchange, params: Any) -> None:
@@ -337,10 +312,6 @@ def _send(method: str, exchange: Exchange, params: Any) -> None:
         logger.debug(
             "%s of %s was dropped: its stream is closed, full, or takes the response alone", method, exchange.name
         )
-
-
-async def _yes() -> bool:
-    return True
 
 
 async def _drain(exchange: Exchange | None) -> None:
@@ -351,31 +322,3 @@ async def _drain(exchange: Exchange | None) -> None:
 async def _work(run: StepRun) -> Any:
     await run.run()
     return run.result()
-
-
-async def _gather(questions: Sequence[Question[Any]]) -> tuple[Any, ...]:
-    """Wait for all in tasks, so that the first failure ends the others."""
-    answers: dict[int, Any] = {}
-    ended: list[BaseException] = []
-
-    async def wait(place: int, question: Question[Any]) -> None:
-        try:
-            answers[place] = await question
-        except (Exception, Suspend) as error:
-            ended.append(error)
-            group.cancel_scope.cancel()
-
-    try:
-        async with anyio.create_task_group() as group:
-            for place, question in enumerate(questions):
-                group.start_soon(wait, place, question)
-    finally:
-        _close(questions)
-    if ended:
-        raise ended[0]
-    return tuple(answers[place] for place in range(len(questions)))
-
-
-def _close(questions: Sequence[Question[Any]]) -> None:
-    for question in questions:
-        question.close()

@@ -6,57 +6,68 @@ from __future__ import annotations
 import logging
 import math
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
+import msgspec
 
-from ..errors import (
-    METHOD_NOT_FOUND,
-    AskTimeout,
-    BackchannelError,
-    CallFinished,
-    ClientLied,
-    NoBackChannel,
-    RemoteProtocolError,
-)
+from ..errors import AskTimeout, CallFinished, NoBackChannel
 from ..nursery import Nursery
-from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Request, Response
+from ..protocol.journal import Entry, Journal, Status
+from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Request, RequestId, Response
+from ..protocol.methods import METHODS
 from ..waiter import Waiter
-from .asks import Ask
+from .asks import Ask, Roots
 from .exchange import Exchange
-from .inputs import Inputs
+from .inputs import Inputs, failure, malformed
+from .lookout import completed
 from .question import Where
 from .session import Session
 
+if TYPE_CHECKING:
+    from .session_roots import SessionRoots
+
 T = TypeVar("T")
-POLL_INTERVAL = 1.0
-"""Seconds between two looks at whether a page that the person opened has been completed."""
+PATIENCE = 3
+"""Questions of a session that nobody answers, one after the other, until no more are asked."""
 logger = logging.getLogger("backchannel.server")
 
 
 class _ReverseCall(Waiter):
     """A question on its way as a request of the server.
 
-    id: of the request.  key: of its place.  deadline: on the event loop's clock.  sent: the client may have seen it.
+    id: of the request.  deadline: on the event loop's clock.  sent: the client may have seen it.
     """
 
-    __slots__ = ("deadline", "id", "key", "sent")
+    __slots__ = ("deadline", "id", "sent")
 
-    def __init__(self, key: str, timeout: float | None):
+    def __init__(self, timeout: float | None):
         super().__init__()
-        self.id = 0
-        self.key = key
+        self.id: RequestId = 0
         self.deadline = math.inf if timeout is None else anyio.current_time() + timeout
         self.sent = False
 
 
 class DirectInputs(Inputs):
-    """Asks on the call's own stream. timeout: seconds for a question that has none of its own."""
+    """Asks on the call's own stream. timeout: seconds for a question that has none of its own.
 
-    def __init__(self, exchange: Exchange, nursery: Nursery, threaded: bool = False, timeout: float | None = None):
-        super().__init__(exchange, nursery, threaded)
+    own: asks for a handler. Then what the session knows of roots is an answer, and patience has an end.
+    """
+
+    own = True
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        nursery: Nursery,
+        threaded: bool = False,
+        timeout: float | None = None,
+        journal: Journal | None = None,
+        call_id: str = "",
+    ):
+        super().__init__(exchange, nursery, threaded, call_id, journal)
         self._timeout = timeout
-        self._open: set[_ReverseCall] = set()
+        self._calls: dict[str, _ReverseCall] = {}
 
     @property
     def _session(self) -> Session:
@@ -68,21 +79,41 @@ class DirectInputs(Inputs):
             )
         return session
 
-    def _reach(self) -> None:
-        if self._session and not self.exchange.can_stream:
+    def reach(self) -> None:
+        if self.own and self._session.unanswered >= PATIENCE:
+            raise AskTimeout(
+                f"the client left the last {PATIENCE} questions of this session unanswered; it is not asked again "
+                "until it answers one of them"
+            )
+        if not self.exchange.can_stream:
             raise NoBackChannel(
                 "the client takes this response as JSON only, and a question needs a stream (SSE): the client has to "
                 "send Accept: application/json, text/event-stream"
             )
 
-    def _put(self, ask: Ask[Any], key: str | None, timeout: float | None, where: Where) -> _ReverseCall:
-        params = ask.params(self.exchange.version, f"{self.call_id}-{len(self.journal.entries)}")
-        place = self._place(ask.method, ask.text, ask.digest, key).key
-        call = _ReverseCall(place, timeout if timeout is not None else self._timeout)
+    def detach(self) -> Inputs:
+        from .standing import StandingInputs
+
+        inputs = StandingInputs(self.exchange.detached(self._session), self._nursery, self._timeout, self.call_id)
+        inputs.sampler, inputs.within, inputs.around = self.sampler, self.within, self.around
+        return inputs
+
+    def _open(self, ask: Ask[Any], entry: Entry, timeout: float | None, where: Where) -> None:
+        call = self._calls[entry.key] = _ReverseCall(timeout if timeout is not None else self._timeout)
+        roots = self._roots(ask)
+        if roots is not None and roots.current and roots.raw is not None:
+            entry.status, entry.value = Status.DONE, roots.raw
+        elif roots is None or not roots.coming:
+            self._ask(call, ask, entry)
+
+    def _roots(self, ask: Ask[Any]) -> SessionRoots | None:
+        """What the session knows, where it is what this question is about."""
+        return self._session.roots if self.own and isinstance(ask, Roots) else None
+
+    def _ask(self, call: _ReverseCall, ask: Ask[Any], entry: Entry) -> None:
+        params = self._params(ask, entry)
         call.id = self._session.peer.open(call)
-        self._open.add(call)
         self._session.when_ready(partial(self._send, call, Request(call.id, ask.method, params)))
-        return call
 
     def _send(self, call: _ReverseCall, request: Request) -> None:
         if call.done:
@@ -91,61 +122,94 @@ class DirectInputs(Inputs):
         if not call.sent:
             call.fail(NoBackChannel("the stream to the client is closed or full; the question was not sent"))
 
-    async def _fetch(self, ask: Ask[Any], ticket: _ReverseCall) -> Any:
+    async def _wait(self, ask: Ask[Any], entry: Entry) -> None:
+        call = self._calls[entry.key]
         self.exchange.hold()
         try:
-            with anyio.CancelScope(deadline=ticket.deadline) as scope:
-                outcome = await ticket.wait()
+            with anyio.CancelScope(deadline=call.deadline) as scope:
+                outcome = await self._outcome(call, ask, entry)
         finally:
             self.exchange.resume()
-            self._withdraw(ticket)
+            self._withdraw(entry)
+        if not scope.cancelled_caught and isinstance(outcome, Response):
+            entry.status, entry.value = Status.DONE, outcome.result
+            if isinstance(ask, Roots) and self._session.roots is not None:
+                self._session.roots.learn(outcome.result)
+            return
+        error = None
         if scope.cancelled_caught:
-            raise AskTimeout(f"the client did not answer {ask.method} in time")
-        if isinstance(outcome, Response):
-            return outcome.result
-        if not isinstance(outcome, ErrorResponse):
-            raise RemoteProtocolError(outcome.code, f"the client's answer cannot be read: {outcome.message}")
-        raise self._refused(ask, ticket, outcome.error)
+            self._session.unanswered += self.own
+        else:
+            error = self._refused(entry, outcome)
+        entry.status, entry.value = Status.FAILED, msgspec.Raw(msgspec.json.encode(error))
 
-    def _refused(self, ask: Ask[Any], ticket: _ReverseCall, error: ErrorObject) -> BackchannelError:
+    async def _outcome(self, call: _ReverseCall, ask: Ask[Any], entry: Entry) -> Any:
+        roots = self._roots(ask)
+        if not call.id and roots is not None:  # the session asks just now
+            await roots.settled()
+            if roots.raw is not None:
+                return Response(0, roots.raw)
+            self._ask(call, ask, entry)
+        return await call.wait()
+
+    def _refused(self, entry: Entry, outcome: Any) -> tuple[int, str, Any]:
+        """Code, message and data of an answer that is none."""
+        if not isinstance(outcome, ErrorResponse):
+            return outcome.code, f"the client's answer cannot be read: {outcome.message}", None
+        error: ErrorObject = outcome.error
         logger.warning(
             "%s: the client answered the question %r with error %d: %s",
             self.exchange.target,
-            ticket.key,
+            entry.key,
             error.code,
             error.message,
         )
-        if error.code == METHOD_NOT_FOUND:
-            return ClientLied(f"the client declared what {ask.method} needs, and then did not know the method")
-        return RemoteProtocolError(error.code, error.message, error.data)
+        return error.code, error.message, error.data
 
     async def _final(self, ask: Ask[T], answer: T, next_key: str) -> bool:
-        self.exchange.hold()
-        try:
-            while not await ask.settled(answer):  # noqa: ASYNC110  what the author's function looks at has no event
-                await anyio.sleep(POLL_INTERVAL)
-        finally:
-            self.exchange.resume()
+        await completed(self.exchange, ask, answer, f"{self.call_id}-{next_key.rpartition('~')[0]}")
         return True
 
-    async def fetch(self, asks: dict[str, Ask[Any]]) -> dict[str, Any]:
-        """Ask all at once. Returns the raw answers under the same keys. Raises: as the questions do."""
-        self._reach()
-        tickets = {key: self._put(ask, key, None, ("", 0)) for key, ask in asks.items()}
+    async def fetch(self, asks: dict[str, Ask[Any]], now: float) -> None:
+        """Ask what is open in the journal, all at once, and record the answers. now: seconds since the epoch.
+
+        Raises: NoBackChannel; where a question that the handler returned has no answer, which no line of the handler
+        waits for, what an inline one would raise.
+        """
+        self.reach()
+        entries = {key: self.journal.entries[key] for key in asks}
         try:
-            return {key: await self._fetch(asks[key], ticket) for key, ticket in tickets.items()}
+            for key, entry in entries.items():
+                timeout = None if entry.deadline is None else max(entry.deadline - now, 0.0)
+                self._open(asks[key], entry, timeout, ("", 0))
+            for key, entry in entries.items():
+                await self._wait(asks[key], entry)
+                if entry.explicit:
+                    _check(asks[key], entry)
         finally:
             self.close()
 
-    def _withdraw(self, ticket: _ReverseCall) -> None:
+    def _withdraw(self, entry: Entry) -> None:
         """If the client has not answered, tell it, so that its dialog closes."""
-        self._open.discard(ticket)
-        cancelled = self._session.peer.close(ticket.id, "the question was withdrawn")
-        if cancelled is not None and ticket.sent:
+        call = self._calls.pop(entry.key, None)
+        if call is None:
+            return
+        cancelled = self._session.peer.close(call.id, "the question was withdrawn") if call.id else None
+        if cancelled is not None and call.sent:
             self.exchange.stream.append(cancelled)
-        ticket.fail(CallFinished("the question was withdrawn"))
+        call.fail(CallFinished("the question was withdrawn"))
 
     def close(self) -> None:
         super().close()
-        for call in list(self._open):
-            self._withdraw(call)
+        for key in list(self._calls):
+            self._withdraw(self.journal.entries[key])
+
+
+def _check(ask: Ask[Any], entry: Entry) -> None:
+    """Raises: as an inline question without an answer, or with none of the shape of one."""
+    if entry.status is Status.FAILED:
+        raise failure(ask, entry)
+    try:
+        msgspec.json.decode(entry.value, type=METHODS[entry.kind].result)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise malformed(error) from error

@@ -12,6 +12,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -21,9 +22,11 @@ from ..errors import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     CallFinished,
+    CannotAskHere,
     LocalProtocolError,
     StateRejected,
     ToolError,
+    UrlRequired,
 )
 from ..nursery import Nursery, current_task
 from ..protocol.journal import Journal
@@ -36,14 +39,19 @@ from .advice import advise
 from .context import Context
 from .direct import DirectInputs
 from .exchange import Exchange
+from .explicit import InputRequired
 from .failures import describe
+from .gauges import Tally
 from .handler import Handler
 from .inputs import Inputs
 from .journaled import JournaledInputs
+from .lookout import POLL_INTERVAL
 from .question import Suspend
 from .results import to_result
 from .simple import simple_methods
+from .single_use import serve_once
 from .state import Binding, Flow, digest
+from .visits import visit
 
 if TYPE_CHECKING:
     from .server import Server
@@ -60,8 +68,10 @@ async def start(server: Server) -> AsyncIterator[Dispatcher]:
         lifespan = None
         if server.lifespan is not None:
             lifespan = await stack.enter_async_context(server.lifespan(server))
-        stack.push_async_callback(nursery.close)  # before the lifespan ends, whose value its tasks use
         dispatcher = Dispatcher(server, nursery, lifespan)
+        stack.enter_context(server.counted(dispatcher.tally))
+        stack.push_async_callback(nursery.close)  # before the lifespan ends, whose value its tasks use
+        stack.push_async_callback(nursery.settle, server.limits.grace)
         try:
             yield dispatcher
         finally:
@@ -75,6 +85,7 @@ class Dispatcher:
         self.server = server
         self.nursery = nursery
         self.lifespan = lifespan
+        self.tally = Tally(nursery)
         self._limiter = anyio.CapacityLimiter(server.limits.threads)
         self.closing = anyio.Event()
         self._askable: dict[str, Callable[[Exchange], Handler]] = {
@@ -82,11 +93,16 @@ class Dispatcher:
             "prompts/get": server.prompts.find,
             "resources/read": server.resources.find,
         }
-        self._simple = simple_methods(server, self._limiter, self.closing)
+        self._simple = simple_methods(server, self._limiter, self.closing, nursery)
 
     async def __call__(self, exchange: Exchange) -> Outcome:
         """Serve one request. Never raises, but for cancellation and the end of the program."""
+        store = self.server.state.store
+        counts = not (exchange.claimed or exchange.method.standing)
+        self.tally.calls += counts
         try:
+            if store is not None and self._claims(exchange):
+                return await serve_once(self.server.state, store, exchange, self)
             result = await self._through(Context(exchange, self.lifespan))
             return Response(exchange.request.id, self._finish(exchange, _kept(exchange, result)))
         except BaseException as error:
@@ -95,9 +111,23 @@ class Dispatcher:
             answer = describe(error, exchange, self.server.debug)
         finally:
             exchange.finished, exchange.inputs = True, None
+            self.tally.calls -= counts
         if isinstance(answer, ErrorObject):
             return ErrorResponse(exchange.request.id, answer)
         return Response(exchange.request.id, self._finish(exchange, answer))
+
+    async def restore(self, exchange: Exchange) -> None:
+        """Bring a session up in this place too, with the `initialize` that began it in another."""
+        await self._simple["initialize"](exchange)
+
+    def _claims(self, exchange: Exchange) -> bool:
+        """Whether this is a later round, with a genuine state, which is to be used once."""
+        token = getattr(exchange.params, "request_state", None)
+        if exchange.claimed or token is None or not exchange.version.is_modern:
+            return False
+        exchange.claimed = True
+        self.server.state.open(token, self._binding(exchange), self.server.name)
+        return True
 
     def _finish(self, exchange: Exchange, result: Any) -> dict[str, Any]:
         """The result as it goes on the wire."""
@@ -133,21 +163,21 @@ class Dispatcher:
     async def _ask(self, exchange: Exchange, handler: Handler) -> Any:
         """Run a handler that may ask, under the limit of its time, until it ends or its round does."""
         timeout = handler.timeout
-        inputs = self._inputs(exchange, handler.threaded)
+        inputs = await self._inputs(exchange, handler.threaded)
         deadline = anyio.current_time() + timeout if timeout is not None else math.inf
         with anyio.CancelScope(deadline=deadline) as scope:
             exchange.scope = scope
             if exchange.cancelled:
                 scope.cancel()
             while True:
-                exchange.inputs = inputs
+                exchange.inputs, inputs.sampler, inputs.within = inputs, self.server.sampler, self.server.roots
                 try:
                     result = await self._handle(exchange, inputs, handler)
                 finally:
                     inputs.close()
                 if not inputs.suspended or exchange.version.is_modern:
                     return result
-                inputs = await self._answered(exchange, inputs, handler)
+                inputs = await self._answered(exchange, inputs, handler.threaded)
         if exchange.cancelled:
             raise CallFinished("the client cancelled the request")
         raise ToolError(f"the tool took longer than its limit of {timeout:g} s")
@@ -158,47 +188,58 @@ class Dispatcher:
         how = "returned"
         try:
             context = Context(exchange, self.lifespan, inputs)
+            inputs.around = [partial(middleware, context) for middleware in self.server.ask_middlewares]
             result = await handler.answer(context, self._limiter)
         except BaseException as error:
-            if _is_final(error) or not inputs.stopped:
+            if isinstance(error, UrlRequired) and not inputs.stopped:
+                result = await visit(error, inputs, self.nursery)
+            elif _is_final(error) or not inputs.stopped:
                 raise
             how = "" if _holds(error, Suspend) else f"raised {type(error).__name__}"
         if inputs.suspended:
             self._look_back(inputs, handler, how)
         elif not inputs.stopped:
             await inputs.settle()
+            if isinstance(result, InputRequired):
+                inputs.require(result)
         if inputs.failure is not None:
             raise inputs.failure
         if not inputs.suspended:
             return result
         await inputs.finish_steps()
         if exchange.version.is_modern:
-            inputs.asked = self._question(exchange, inputs)
+            inputs.asked = await self._question(exchange, inputs)
         return inputs.asked
 
-    async def _answered(self, exchange: Exchange, inputs: Inputs, handler: Handler) -> Inputs:
-        """The next round of a call that is replayed although its session could be asked directly: here the server asks,
-        by reverse calls, and enters the handler again."""
-        assert isinstance(inputs, JournaledInputs)
-        threaded = handler.threaded
-        direct = DirectInputs(exchange, self.nursery, threaded, self.server.limits.ask_timeout)
-        answers = await direct.fetch(inputs.asks)
+    async def _answered(self, exchange: Exchange, inputs: Inputs, threaded: bool) -> Inputs:
+        """The next round where the session can be asked directly: here the server asks, by reverse calls, and enters
+        the handler again."""
+        state = self.server.state
+        state.check_round(inputs.round)
         journal = Journal.load(inputs.dump())
-        following = JournaledInputs(
-            exchange, self.nursery, threaded, inputs.call_id, journal, inputs.round + 1, clock=self.server.state.clock
+        timeout, number = self.server.limits.ask_timeout, inputs.round + 1
+        direct = DirectInputs(exchange, self.nursery, threaded, timeout, journal, inputs.call_id)
+        if inputs.asks:
+            await direct.fetch(inputs.asks, state.clock())
+        else:
+            await anyio.sleep(POLL_INTERVAL)
+        return JournaledInputs(
+            exchange, self.nursery, threaded, inputs.call_id, journal, number, state.clock, direct.reach
         )
-        following.started = inputs.started
-        following.answer(answers)
-        return following
 
-    def _inputs(self, exchange: Exchange, threaded: bool) -> Inputs:
+    async def _inputs(self, exchange: Exchange, threaded: bool) -> Inputs:
         """The one place that chooses how a handler's questions get to the client."""
         params, state = exchange.params, self.server.state
-        if not exchange.version.is_modern and not self.server.always_replay:
-            return DirectInputs(exchange, self.nursery, threaded, self.server.limits.ask_timeout)
-        if params.request_state is None or not exchange.version.is_modern:
-            return JournaledInputs(exchange, self.nursery, threaded, clock=state.clock)
-        flow = state.open(params.request_state, self._binding(exchange), self.server.name)
+        if not exchange.version.is_modern:
+            direct = DirectInputs(exchange, self.nursery, threaded, self.server.limits.ask_timeout)
+            if not self.server.always_replay:
+                return direct
+            return JournaledInputs(exchange, self.nursery, threaded, clock=state.clock, asking=direct.reach)
+        if params.request_state is None:
+            inputs = JournaledInputs(exchange, self.nursery, threaded, clock=state.clock)
+            inputs.loose = params.input_responses or {}
+            return inputs
+        flow = await state.unpack(params.request_state, self._binding(exchange), self.server.name)
         try:
             journal = Journal.load(flow.journal)
             inputs = JournaledInputs(
@@ -210,11 +251,11 @@ class Dispatcher:
         inputs.answer(params.input_responses or {})
         return inputs
 
-    def _question(self, exchange: Exchange, inputs: Inputs) -> InputRequiredResult:
+    async def _question(self, exchange: Exchange, inputs: Inputs) -> InputRequiredResult:
         """The result that asks: the open questions, and the journal sealed."""
         assert isinstance(inputs, JournaledInputs)
         flow = Flow(inputs.call_id, inputs.round, inputs.started, inputs.dump())
-        token = self.server.state.seal(flow, self._binding(exchange), self.server.name)
+        token = await self.server.state.pack(flow, self._binding(exchange), self.server.name)
         return InputRequiredResult(
             result_type="input_required", input_requests=inputs.requests or None, request_state=token
         )
@@ -247,8 +288,16 @@ def _layer(middleware: Callable[[Context, Next], Awaitable[Any]], inner: Next) -
 
 
 def _kept(exchange: Exchange, result: Any) -> Any:
-    """What middleware made of a result. It cannot replace questions: the client would not see them."""
+    """What middleware made of a result. It cannot replace questions, which the client would not see, nor ask any.
+
+    Raises: CannotAskHere.
+    """
     asked = exchange.inputs.asked if exchange.inputs is not None else None
+    if asked is None and isinstance(result, InputRequired):
+        raise CannotAskHere(
+            f"{exchange.name} cannot ask the client here: only the handlers of tools, prompts and resources can return "
+            "InputRequired"
+        )
     if asked is None or isinstance(result, InputRequiredResult):
         return result
     logger.warning("middleware replaced the questions of %s; they were sent as they were", exchange.target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -57,18 +58,22 @@ class Stream(Protocol):
     async def drain(self) -> None:
         """Wait until the reader has caught up."""
 
+    def dismiss(self, retry: float) -> None:
+        """Have the reader stop here, if it would come back for the rest. retry: after how many seconds."""
+
 
 class Exchange:
     """One request while it is served.
 
     stream: carries what flows before the response.  session: the legacy session, None on modern or without one.
     can_stream: False where the response can only be one JSON object, so nothing may flow before it.
-    progress: the last that was reported.
+    progress: the last that was reported.  claimed: with a StateStore, its state counts as used.
     """
 
     __slots__ = (
         "can_stream",
         "cancelled",
+        "claimed",
         "client",
         "finished",
         "held",
@@ -113,6 +118,7 @@ class Exchange:
         self.inputs: Inputs | None = None
         self.finished = False
         self.cancelled = False
+        self.claimed = False
         self.hung_up = False
         self.progress = -math.inf
         self.held = 0
@@ -147,6 +153,15 @@ class Exchange:
         self.held -= 1
         if self.held == 0 and self.scope is not None:
             self.scope.deadline = anyio.current_time() + self.remaining
+
+    def detached(self, session: Session) -> Exchange:
+        """What is left of this request once it has ended: the session, and its standing channel."""
+        other = copy.copy(self)
+        other.session, other.stream, other.can_stream = session, session.stream, True
+        other.scope = other.inputs = None
+        other.finished = other.cancelled = other.hung_up = False
+        other.held, other.progress = 0, math.inf  # no progress is higher: its token ended with the request
+        return other
 
     def notify(self, method: str, params: Any) -> bool:
         """Send a notification on this exchange's own stream. False if there is no stream, or no room in it."""

@@ -18,12 +18,13 @@ from pydantic import TypeAdapter
 from ..errors import ConfigurationError
 from ..protocol.forms import Field, Kind, Option, problems, requested_schema
 from ..protocol.versions import SUPPORTED
-from .form_schema import INVALID, NAMES, POSSIBLE, Schema, label, schema_of
+from .form_schema import INVALID, NAMES, POSSIBLE, TITLES, Schema, label, schema_of
 
 VALUE = "value"
 """The one property of a form whose type is no object."""
 EXACT = 2**53  # beyond this, readers of JSON round
 _FORMATS = ("email", "uri", "date", "date-time")
+_FILE = "x-mcp-file"  # of a withdrawn proposal (SEP-2356): a string that is a file, as a data: URI
 _LEGACY = "enumNames"  # titles as 2025-06-18 has them, which the later versions deprecate
 _PLAIN: dict[Any, Kind] = {"string": "string", "integer": "integer", "number": "number", "boolean": "boolean"}
 
@@ -78,9 +79,19 @@ def _resolve(schema: Schema, defs: Schema, path: str) -> tuple[Schema, bool]:
             return schema, nullable
         wanted = [branch for branch in branches if branch.get("type") != "null"]
         nullable |= len(wanted) < len(branches)
+        if len(wanted) > 1 and all("const" in branch or "enum" in branch for branch in wanted):
+            return {**rest, **_united(wanted)}, nullable
         if len(wanted) != 1:
             _refuse(path, "a field has one type, not a union of several", "use one of them, or ask a second question")
         schema = {**wanted[0], **rest}
+
+
+def _united(branches: list[Schema]) -> Schema:
+    """Choices that are written as one: constants with their titles, or a union of literals."""
+    listed = [
+        (value, branch.get("title")) for branch in branches for value in branch.get("enum", [branch.get("const")])
+    ]
+    return {"enum": [value for value, _ in listed], TITLES: [title for _, title in listed]}
 
 
 def _entry(name: str, schema: Schema, defs: Schema, path: str, *, required: bool) -> Entry:
@@ -90,11 +101,12 @@ def _entry(name: str, schema: Schema, defs: Schema, path: str, *, required: bool
     if schema.get("type") == "array":
         items, _ = _resolve(schema.get("items", {}), defs, f"{path}[]")
         options, values = _options(items, f"{path}[]")
-        if not options:
+        file = items.get(_FILE) if items.get("type") == "string" else None
+        if not options and file is None:
             _refuse(path, "a list in a form is a choice among given options", "use list[Literal[...]] or list[Enum]")
-        kind: Kind = "choices"
+        kind: Kind = "choices" if options else "files"
     else:
-        options, values = _options(schema, path)
+        options, values, file = *_options(schema, path), schema.get(_FILE)
         kind = "choice" if options else _plain_kind(schema, path)
     field = Field(
         name=name,
@@ -105,6 +117,7 @@ def _entry(name: str, schema: Schema, defs: Schema, path: str, *, required: bool
         default=_default(schema, kind, options),
         options=options,
         legacy=kind == "choice" and _LEGACY in schema,
+        file=file if isinstance(file, dict) and kind in ("string", "files") else None,
         **_limits(schema, kind),
     )
     return Entry(_with_valid_default(field), nullable, required and nullable, values)
@@ -130,7 +143,7 @@ def _plain_kind(schema: Schema, path: str) -> Kind:
 
 def _limits(schema: Schema, kind: Kind) -> dict[str, Any]:
     """The limits and the format that the wire has for a kind."""
-    if kind == "choices":
+    if kind in ("choices", "files"):
         return {"min_items": schema.get("minItems"), "max_items": schema.get("maxItems")}
     if kind in ("integer", "number"):
         whole = kind == "integer"
@@ -172,9 +185,10 @@ def _options(schema: Schema, path: str) -> tuple[tuple[Option, ...], dict[str, A
     if not all(isinstance(value, str | int | None) and not isinstance(value, bool) for value in listed):
         _refuse(path, "the options of a choice are strings or integers", "use such values, or bool for yes and no")
     titles: dict[Any, str | None] = {}
-    for value, name in zip(listed, schema.get(NAMES) or [None] * len(listed), strict=False):
+    nothing = [None] * len(listed)
+    for value, name, title in zip(listed, schema.get(NAMES, nothing), schema.get(TITLES, nothing), strict=False):
         if value is not None:
-            titles.setdefault(value, _title(name, value))  # the second name of an enum's value is an alias
+            titles.setdefault(value, title or _title(name, value))  # the second name of an enum's value is an alias
     if _LEGACY in schema:
         given = schema[_LEGACY]
         if not isinstance(given, list) or [type(title) for title in given] != [str] * len(titles):
@@ -203,6 +217,8 @@ def _default(schema: Schema, kind: Kind, options: tuple[Option, ...]) -> Any:
         return UNSET
     if kind == "choice":
         return str(default)
+    if kind == "files":
+        return UNSET
     if kind == "choices":
         chosen = [str(value) for value in default]
         ordered = [option.value for option in options if option.value in chosen]

@@ -1,7 +1,8 @@
 """The JSON schema of a Python type for a form, as pydantic writes it, with what plain JSON Schema loses.
 
-Two keywords of our own stay inside the server: `x-names` has the names of an enum's members, `x-invalid` says why a
-place has no schema, so that the error can name the field.
+Three keywords of our own stay inside the server: `x-names` has the names of an enum's members, `x-titles` the titles of
+a choice that is written as constants, and `x-invalid` says why a place has no schema, so that the error can name the
+field.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ Schema = dict[str, Any]
 
 POSSIBLE = "a form has str, int, float, bool, date, datetime, Literal and enum fields, list[Literal] and list[Enum]"
 NAMES = "x-names"
+TITLES = "x-titles"
 INVALID = "x-invalid"
 _FAILURES = (PydanticUserError, PydanticUndefinedAnnotation, SchemaError, NameError, TypeError)
 
@@ -46,7 +48,7 @@ def label(kind: Any) -> str:
 
 
 class _FormSchema(GenerateJsonSchema):
-    """Writes the schema with our two keywords, and a decimal as the number that it is on the wire."""
+    """Writes the schema with our keywords, and a decimal as the number that it is on the wire."""
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> Schema:
         written = {**super().enum_schema(schema), NAMES: [member.name for member in schema["members"]]}

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,8 @@ from ..protocol.forms import Field, Option, check_content, requested_schema
 from ..protocol.versions import SUPPORTED, Version
 from .form_fields import VALUE, Entry, entries_of
 
+Choices = Sequence[str] | Sequence[tuple[str, str]] | Mapping[str, str]
+"""What to choose from at run time: texts, with or without titles."""
 CACHED = 512  # forms of types that are kept
 
 
@@ -33,7 +35,7 @@ class Form:
         self._entries = tuple(entries)
         self._adapter = adapter
         self._wrapped = wrapped
-        self._schemas: dict[Version, dict[str, Any]] = {}
+        self._schemas: dict[tuple[Version, bool], dict[str, Any]] = {}
         self.fields: tuple[Field, ...] = tuple(entry.field for entry in self._entries)
         self.digest = hashlib.sha256(msgspec.json.encode(self.fields, order="sorted")).hexdigest()[:16]
 
@@ -43,7 +45,8 @@ class Form:
 
         kind: a pydantic model, dataclass or TypedDict of primitive fields; `bool`, `int`, `float`, `str`, `date`,
             `Literal`, an enum, a list of `Literal` or enum, any of them with `| None` or in `Annotated`; a list or
-            tuple of strings, or a dict from value to title, to choose from at run time; None to ask for consent only.
+            tuple of strings or of (value, title) pairs, or a dict from value to title, to choose from at run time; None
+            to ask for consent only.
 
         Raises: ConfigurationError where the wire has no form for it, with the path of the field and what is possible.
         """
@@ -61,15 +64,15 @@ class Form:
             return _form(kind)
         return _cached_form(kind)
 
-    def schema(self, version: Version) -> dict[str, Any]:
-        """The `requestedSchema` for `version`. It is kept: do not change it.
+    def schema(self, version: Version, files: bool = False) -> dict[str, Any]:
+        """The `requestedSchema` for `version`. It is kept: do not change it. files: the client declared `fileInputs`.
 
         Raises: MissingCapability where the version cannot ask this.
         Specification: client/elicitation, Requested Schema.
         """
-        if version not in self._schemas:
-            self._schemas[version] = requested_schema(version, self.fields)
-        return self._schemas[version]
+        if (version, files) not in self._schemas:
+            self._schemas[version, files] = requested_schema(version, self.fields, files)
+        return self._schemas[version, files]
 
     def read(self, content: Mapping[str, Any] | None) -> Any:
         """The value of an accepted answer, with defaults for what it leaves out.
@@ -115,17 +118,24 @@ _NOTHING = Form((), None, wrapped=True)
 
 
 def _choices(given: Iterable[Any]) -> Form:
-    """A choice among strings that are known at run time only; a mapping also has their titles."""
-    titles: Mapping[Any, Any] = given if isinstance(given, Mapping) else {}
-    options = list(given)
-    if not options or not all(isinstance(text, str) for text in (*options, *titles.values())):
+    """A choice among strings that are known at run time only, with their titles if there are any."""
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    else:
+        pairs = [one if isinstance(one, tuple) else (one, None) for one in given]
+    if not pairs or not all(map(_is_choice, pairs)):
         raise ConfigurationError(
-            f"{show(given)}: choices are one or more strings, or a dict from strings to their titles"
+            f"{show(given)}: choices are one or more strings, (string, title) pairs, or a dict from strings to titles"
         )
-    if len(set(options)) < len(options):
+    if len({value for value, _ in pairs}) < len(pairs):
         raise ConfigurationError(f"{show(given)}: a choice is listed twice")
-    field = Field(VALUE, "choice", options=tuple(Option(text, titles.get(text)) for text in options))
+    field = Field(VALUE, "choice", options=tuple(Option(value, title) for value, title in pairs))
     return Form([Entry(field, nullable=False, fill=False, values={})], None, wrapped=True)
+
+
+def _is_choice(pair: tuple[Any, ...]) -> bool:
+    """Whether it is a value and its title."""
+    return len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], str | None)
 
 
 def _native(entry: Entry, value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -18,11 +18,13 @@ from .signature import BadArguments, Signature, context_of
 _decode = msgspec.json.Decoder().decode
 
 
-def check_input(function: Callable[..., Any], schema: dict[str, Any], context_type: type) -> GivenSignature:
+def check_input(
+    function: Callable[..., Any], schema: dict[str, Any], context_type: type, exclude: Collection[str] = ()
+) -> GivenSignature:
     """The signature of a function whose arguments a schema describes.
 
     A function with one parameter besides the Context, which the schema does not name, takes all arguments in it as one
-    dict. Any other takes each argument by its name.
+    dict. Any other takes each argument by its name. exclude: parameters that the server supplies.
 
     Raises: ConfigurationError for a schema that is wrong, or does not fit the function.
     """
@@ -30,8 +32,9 @@ def check_input(function: Callable[..., Any], schema: dict[str, Any], context_ty
     if schema.get("type") != "object":
         raise ConfigurationError(f'{where} lacks "type": "object"')
     context = context_of(function, context_type)
-    parameters = {name: one for name, one in inspect.signature(function).parameters.items() if name != context}
-    read = Signature.of(function, context_type=context_type, exclude=parameters)
+    not_given = {context, *exclude}
+    parameters = {name: one for name, one in inspect.signature(function).parameters.items() if name not in not_given}
+    read = Signature.of(function, context_type=context_type, exclude={*parameters, *exclude})
     return GivenSignature(schema, read, _checker(schema, where), _whole(parameters, schema, where), parameters)
 
 

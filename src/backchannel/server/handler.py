@@ -12,23 +12,27 @@ import anyio.to_thread
 from ..errors import ConfigurationError
 from .context import Context
 from .exchange import Principal
+from .explicit import InputRequired
+from .parameters import ParameterQuestions
 from .signature import Signature, doc_of
 
 Visible = Callable[[Principal | None], bool]
 
 
 class Handler:
-    """A function, its signature, its limit of time in seconds, and for whom it is there."""
+    """A function, its signature, what its parameters ask, its limit of time in seconds, and for whom it is there."""
 
     def __init__(
         self,
         function: Callable[..., Any],
         signature: Signature,
+        questions: ParameterQuestions | None = None,
         timeout: float | None = None,
         visible: Visible | None = None,
     ):
         self.function = function
         self.signature = signature
+        self.questions = questions
         self.timeout = timeout
         self.visible = visible
 
@@ -42,10 +46,25 @@ class Handler:
         return not self.signature.is_async
 
     async def answer(self, context: Context, threads: anyio.CapacityLimiter) -> Any:
-        """The result of the request behind `context`. threads: bounds the worker threads of synchronous functions.
+        """The result of the request behind `context`, or the InputRequired that the function returned. threads: bounds
+        the worker threads of synchronous functions.
 
         Raises: what the function raises.
         """
+        params = context.exchange.params
+        arguments = self.bind(params)
+        if self.questions is not None:
+            assert context.exchange.inputs is not None
+            await self.questions.answer(context, context.exchange.inputs, arguments)
+        value = await self.run(context, arguments, threads)
+        return value if isinstance(value, InputRequired) else self.result(params, value)
+
+    def bind(self, params: Any) -> dict[str, Any]:
+        """The function's arguments, from the params of the request. Raises: what the request is answered with."""
+        raise NotImplementedError
+
+    def result(self, params: Any, value: Any) -> Any:
+        """The result of the request, from what the function returned."""
         raise NotImplementedError
 
     def run(self, context: Context, arguments: dict[str, Any], threads: anyio.CapacityLimiter) -> Awaitable[Any]:

@@ -1,139 +1,130 @@
 """How a handler gets answers: the part that every wire shares.
 
-How it works: an ask takes its place when it is called. `check` refuses what cannot be asked, the ask's own gate refuses
-what the client did not declare, and only then does the subclass put the question on its wire. What it returns, the
-ticket, has the key of the place; the Question that comes back fetches the answer for it when it is awaited. Steps take
-places in the same way. When the handler has returned, `settle` sees to what was made and not awaited. When it has
+How it works: an ask takes its place in the journal when it is called. `check` refuses what cannot be asked, the ask's
+own gate refuses what the client did not declare, and only then does the subclass open the question on its wire. The
+Question that comes back fetches the answer when it is awaited, and the answer is recorded. When the handler has
+returned, `settle` sees to what was made and not awaited, and `require` to questions that it returned. When it has
 ended, in whatever way, `close` withdraws what is open: nothing is asked any more.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
-import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
-import anyio
 import msgspec
 
 from ..errors import (
     INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
+    AskTimeout,
     BackchannelError,
-    CallFinished,
+    ClientLied,
     InvalidAnswer,
-    LocalProtocolError,
+    MissingCapability,
+    NoBackChannel,
     RemoteProtocolError,
 )
-from ..nursery import Nursery, current_task
-from ..protocol.journal import STEP, Entry, Journal
-from ..protocol.types.mrtr import InputRequiredResult
-from .asks import Ask
+from ..nursery import Nursery
+from ..protocol.journal import Entry, Journal, Status
+from ..protocol.types.base import Wire
+from ..protocol.types.mrtr import InputRequest, InputRequiredResult
+from .asks import Ask, Sample
 from .exchange import Exchange
-from .question import Question, Suspend, Where
-from .steps import StepRun, in_step
+from .explicit import Answers, InputRequired
+from .question import Question, Where
+from .roots import RootList
+from .round import Round, check_key
+from .sampler import Sampler, produce, produced
+from .steps import StepRun
+from .told import lane
 
 T = TypeVar("T")
 logger = logging.getLogger("backchannel.server")
 _warned: dict[Any, Any] = {}  # what `warnings` keeps of the lines that it has named
+_NOTHING: AbstractContextManager[Any] = nullcontext()
+_BRIEF = 180  # characters of a question's text that the journal keeps
 
 
-class Inputs:
-    """The base: places, checks and steps.
+class Inputs(Round):
+    """The base: questions and answers.
 
-    exchange: the call.  nursery: runs the steps.  threaded: the handler runs in a worker thread.  call_id: names the
-    call over all its rounds; the first round makes it up.
-
-    suspended: the round ends with questions; `asked` is the result that asks them.  failure: the call cannot go on.
-    ended: the handler has.
+    sampler: the server's own model, for a client whose model cannot be asked.  within: the server's own roots, beyond
+    which no roots of the client reach.
+    around: context managers, made for each question before it leaves, around the time that it is with the client.
+    asked: the result that asks what the round ends with.  loose: answers that came without a requestState of this
+    server.
     """
 
-    round = 1
+    sampler: Sampler | None = None
+    within: RootList | None = None
+    around: Sequence[partial[AbstractContextManager[Any]]] = ()
 
-    def __init__(self, exchange: Exchange, nursery: Nursery, threaded: bool = False, call_id: str = ""):
-        self.exchange = exchange
-        self.journal = Journal()
-        self.suspended = False
+    def __init__(
+        self,
+        exchange: Exchange,
+        nursery: Nursery,
+        threaded: bool = False,
+        call_id: str = "",
+        journal: Journal | None = None,
+        round: int = 1,
+    ):
+        super().__init__(exchange, nursery, threaded, call_id, journal, round)
+        self.loose: dict[str, msgspec.Raw] = {}
         self.asked: InputRequiredResult | None = None
-        self.failure: Exception | None = None
-        self.ended = False
-        self._call_id = call_id
-        self._nursery = nursery
-        self._task = None if threaded else current_task()
-        self._questions: list[Question[Any]] = []
-        self._steps: list[StepRun] = []
+        self._requests: dict[str, tuple[InputRequest, Where, Ask[Any]]] = {}
+        self._left: dict[str, ExitStack] = {}
 
     # What a subclass gives.
 
-    def _put(self, ask: Ask[Any], key: str | None, timeout: float | None, where: Where) -> Any:
-        """Take a place, and put a question on the wire or into the journal. Returns the ticket."""
+    def _open(self, ask: Ask[Any], entry: Entry, timeout: float | None, where: Where) -> None:
+        """Put a question without an answer on the wire, or keep it for the end of the round."""
         raise NotImplementedError
 
-    async def _fetch(self, ask: Ask[Any], ticket: Any) -> Any:
-        """Wait for the raw answer."""
+    async def _wait(self, ask: Ask[Any], entry: Entry) -> None:
+        """Wait until the entry of a question is answered, or has failed."""
         raise NotImplementedError
 
     async def _final(self, ask: Ask[T], answer: T, next_key: str) -> bool:
         """Whether this answer ends the question; if not it is asked again under `next_key`."""
         raise NotImplementedError
 
-    def _withdraw(self, ticket: Any) -> None:
+    def _withdraw(self, entry: Entry) -> None:
         """Nobody waits for this question any more."""
         raise NotImplementedError
 
-    def _reach(self) -> None:
+    def reach(self) -> None:
         """Raises: NoBackChannel if the client cannot be asked at all."""
-
-    def is_new(self, where: Where) -> bool:
-        """Whether the message that the line `where` sends now was not sent in an earlier round."""
-        return True
 
     # What all share.
 
     @property
-    def call_id(self) -> str:
-        """Names the call over all its rounds."""
-        if not self._call_id:
-            self._call_id = uuid.uuid4().hex
-        return self._call_id
+    def answers(self) -> Answers:
+        """The answers to questions that the handler returned."""
+        return Answers(self.journal, self.loose, self._read)
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the handler's own end no longer counts."""
-        return self.suspended or self.failure is not None
+    def _read(self, ask: Ask[T], raw: Any) -> T:
+        """What an answer says, within the server's own bounds."""
+        return self.bounded(ask.read(raw))
 
-    def live(self) -> None:
-        """Raises: CallFinished after the handler; before, what stopped it: a mismatch, or Suspend."""
-        if self.ended:
-            raise CallFinished(
-                "this call has ended; finish what uses its context before the handler returns, or hand the work to a "
-                "task that outlives it"
-            )
-        if self.failure is not None:
-            raise self.failure
-        if self.suspended:
-            raise Suspend
+    def bounded(self, answer: T) -> T:
+        """An answer, within the server's own bounds."""
+        if self.within is not None and isinstance(answer, RootList):
+            return answer.within(self.within)  # type: ignore[return-value]
+        return answer
 
-    def check(self, key: str | None = None) -> None:
-        """Raises: as `live`; LocalProtocolError from a task that may not take a place; ValueError for a bad key."""
-        self.live()
-        if key is None and in_step.get():
-            raise LocalProtocolError(
-                INTERNAL_ERROR,
-                "a step asks nothing and makes no steps: its work is not run again to find its place. Ask before the "
-                "step, and hand it the answer",
+    def _gate(self, ask: Ask[Any]) -> None:
+        if ask.by is not None:
+            raise TypeError(
+                f"{type(ask).__name__}(function) belongs into a parameter's annotation; here it takes a text"
             )
-        if key is None and self._task is not None and self._task is not current_task():
-            raise LocalProtocolError(
-                INTERNAL_ERROR,
-                "a question or step was made in another task than the handler's, where its place would depend on "
-                "timing. Give it a key=, or make it in the handler's own task (in place of asyncio.wait_for(helper()) "
-                "use asyncio.timeout(), which does not start a task)",
-            )
-        if key is not None and (not key.isprintable() or "~" in key or not key):
-            raise ValueError(f"the key {key!r} is not printable text without '~'")
+        self.reach()
+        ask.gate(self.exchange.client.capabilities, self.exchange.version)
 
     def ask(
         self,
@@ -150,69 +141,110 @@ class Inputs:
         answer is asked again.
         """
         self.check(key)
-        self._reach()
-        ask.gate(self.exchange.client.capabilities, self.exchange.version)
-        ticket = self._put(ask, key, timeout, where)
-        answer = partial(self._answer, ask, ticket, retries, partial(self._put, timeout=timeout, where=where))
-        return self._made(answer, partial(self._withdraw, ticket), where)
+        try:
+            self._gate(ask)
+        except (MissingCapability, NoBackChannel):
+            if self.sampler is None or not isinstance(ask, Sample):
+                raise
+            run = self._run(brief(ask.text), produce, (self.sampler, ask.request, timeout), {}, key, ask.digest)
+            return self._made(partial(self._finish_own, run), partial(self._stop_step, run), where)
+        entry = self._put(ask, key, timeout, where)
+        answer = partial(self._answer, ask, entry, retries, partial(self._put, timeout=timeout, where=where))
+        return self._made(answer, partial(self._withdraw, entry), where)
 
-    async def _answer(self, ask: Ask[T], ticket: Any, retries: int, put_again: Callable[..., Any]) -> T:
-        attempt, first = 1, ticket.key
+    def _put(self, ask: Ask[Any], key: str | None, timeout: float | None, where: Where) -> Entry:
+        """Take a place, and ask what has no answer there."""
+        entry = self._place(ask.method, brief(ask.text), ask.digest, key)
+        if entry.status is Status.OPEN:
+            self._leave(ask, entry)
+            self._open(ask, entry, timeout, where)
+        return entry
+
+    def _leave(self, ask: Ask[Any], entry: Entry) -> None:
+        """A question leaves now."""
+        if self.around:
+            with ExitStack() as entered:
+                for manager in self.around:
+                    entered.enter_context(manager(ask))
+                self._left[entry.key] = entered.pop_all()
+
+    async def _answer(self, ask: Ask[T], entry: Entry, retries: int, put_again: Callable[..., Entry]) -> T:
+        attempt, first = 1, entry.key
         while True:
             self.live()
-            raw = await self._fetch(ask, ticket)
+            raw = await self._fetch(ask, entry)
             try:
-                answer = ask.read(raw)
+                answer = self._read(ask, raw)
             except InvalidAnswer as error:
                 if attempt > retries:
                     raise
                 ask = ask.again(error)
             except (msgspec.DecodeError, RecursionError) as error:
-                raise RemoteProtocolError(INTERNAL_ERROR, f"the client's answer is malformed: {error}") from error
+                raise malformed(error) from error
             else:
                 if ask.until is None or await self._final(ask, answer, f"{first}~{attempt + 1}"):
                     return answer
             attempt += 1
-            ticket = put_again(ask, f"{first}~{attempt}")
+            entry = put_again(ask, f"{first}~{attempt}")
 
-    def step(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        key: str | None,
-        where: Where,
-    ) -> Question[Any]:
-        """Do work once in a call."""
-        self.check(key)
-        run = StepRun(self._place(STEP, name, "", key), function, args, kwargs)
-        if not run.done:
-            self._steps.append(run)
-            self._nursery.start(run.run)
-        return self._made(partial(self._finish_step, run), partial(self._stop_step, run), where)
+    async def _fetch(self, ask: Ask[Any], entry: Entry) -> Any:
+        """The raw answer, recorded or waited for."""
+        with self._left.pop(entry.key, _NOTHING):
+            if entry.status is Status.OPEN:
+                await self._wait(ask, entry)
+            if entry.named:
+                lane.set(entry.key)
+            if entry.status is Status.FAILED:
+                raise failure(ask, entry)
+            return entry.value
 
-    def _place(self, kind: str, text: str, digest: str, key: str | None) -> Entry:
-        return self.journal.place(kind, text, digest, key)
+    def require(self, required: InputRequired) -> None:
+        """The handler returned questions: the round ends with them, beside those that it made. Raises: as `ask`."""
+        for key, ask in required.questions.items():
+            check_key(key)
+            self._gate(ask)
+            entry = self.journal.require(key, ask.method, brief(ask.text), ask.digest)
+            self._leave(ask, entry)
+            self._keep(ask, entry, ("", 0))
+        self.journal.state = required.state
+        self.suspended = True
 
-    def _made(self, answer: Callable[[], Any], withdraw: Callable[[], None], where: Where) -> Question[Any]:
-        question: Question[Any] = Question(answer, withdraw, where)
-        self._questions.append(question)
-        return question
+    def close(self) -> None:
+        super().close()
+        while self._left:
+            self._left.popitem()[1].close()
 
-    async def _finish_step(self, run: StepRun) -> Any:
-        self.live()
-        try:
-            await run.wait()
-        except anyio.get_cancelled_exc_class():
-            self._stop_step(run)
-            raise
-        return run.result()
+    def _params(self, ask: Ask[Any], entry: Entry) -> Wire | None:
+        exchange = self.exchange
+        return ask.params(exchange.version, f"{self.call_id}-{entry.key}", exchange.client.capabilities)
 
-    def _stop_step(self, run: StepRun) -> None:
-        """Nobody waits for a step any more. If that is because the round ends, it is finished and recorded."""
-        if not self.suspended:
-            run.cancel()
+    def _keep(self, ask: Ask[Any], entry: Entry, where: Where) -> None:
+        """Keep a question for the end of the round."""
+        params = self._params(ask, entry)
+        self._requests[entry.key] = InputRequest(ask.method, params), where, ask
+
+    @property
+    def requests(self) -> dict[str, InputRequest]:
+        """The questions that the round ends with, in the order in which they were first asked."""
+        return {key: self._requests[key][0] for key in self._asked()}
+
+    @property
+    def asks(self) -> dict[str, Ask[Any]]:
+        """The same, as they were asked."""
+        return {key: self._requests[key][2] for key in self._asked()}
+
+    def _asked(self) -> list[str]:
+        return [entry.key for entry in self.journal.open_questions if entry.key in self._requests]
+
+    def detach(self) -> Inputs:
+        """Inputs that outlive the call. Raises: NoBackChannel where no channel does."""
+        raise NoBackChannel(
+            "protocol 2026-07-28 has no channel beside the call: finish in the call, run it as a task, or do the work "
+            "with ctx.background and tell of the change with server.notify"
+        )
+
+    async def _finish_own(self, run: StepRun) -> Any:
+        return await produced(self._finish_step(run))
 
     async def settle(self) -> None:
         """The handler has returned: ask what was made and not awaited, and finish what was begun."""
@@ -229,14 +261,25 @@ class Inputs:
         except BackchannelError as error:
             logger.debug("what nobody waited for ended with %s", type(error).__name__)
 
-    async def finish_steps(self) -> None:
-        """Wait for every step that has started, so that it is recorded."""
-        for run in self._steps:
-            await run.wait()
 
-    def close(self) -> None:
-        """The handler has ended: withdraw what is still open, stop what still runs."""
-        self.ended = True
-        for run in self._steps:
-            run.cancel()
-        self._questions.clear()  # which know these inputs: no cycle is left of a call
+def failure(ask: Ask[Any], entry: Entry) -> BackchannelError:
+    """Why a question has no answer, as it was recorded."""
+    recorded: tuple[int, str, Any] | None = msgspec.json.decode(entry.value)
+    if recorded is None:
+        return AskTimeout(f"the client did not answer {ask.method} in time")
+    code, message, data = recorded
+    if code == METHOD_NOT_FOUND:
+        return ClientLied(f"the client declared what {ask.method} needs, and then did not know the method")
+    return RemoteProtocolError(code, message, data)
+
+
+def malformed(error: Exception) -> RemoteProtocolError:
+    """An answer has not the shape of an answer to its question."""
+    return RemoteProtocolError(INTERNAL_ERROR, f"the client's answer is malformed: {error}")
+
+
+def brief(text: str) -> str:
+    """What the journal keeps of a question's text to compare it by: of a long one the beginning, and a digest."""
+    if len(text) <= _BRIEF:
+        return text
+    return f"{text[:_BRIEF]} {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"

@@ -14,11 +14,14 @@ class Limits:
     message: the largest message, and the largest HTTP body, in bytes.
     sessions: how many legacy HTTP sessions may be open.
     session_idle: seconds after which a legacy HTTP session that does nothing ends.
+    away: seconds for the client of a legacy HTTP call to come back once its connection has broken, after which the call
+    is cancelled; None lets it run.
     listeners: how many `subscriptions/listen` requests and legacy sessions may hear of changes.
     page: how many entries one page of a list has; None puts all on one page.
     in_flight: how many requests of one connection are served at once.
     keep_alive: seconds of silence before a comment is sent on an event stream, or a silent call becomes one.
-    grace: seconds that the calls which run get to end when an HTTP server is stopped, or stdin has ended.
+    grace: seconds that the calls which run get to end when an HTTP server is stopped, or stdin has ended; and then the
+    work that they left in the background.
     """
 
     ask_timeout: float | None = 3600.0
@@ -26,6 +29,7 @@ class Limits:
     message: int = 16 * 1024 * 1024
     sessions: int = 10_000
     session_idle: float = 1800.0
+    away: float | None = 300.0
     listeners: int = 10_000
     page: int | None = None
     in_flight: int = 1000

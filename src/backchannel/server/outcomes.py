@@ -4,11 +4,12 @@ Actions)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, NoReturn, TypeVar
+from typing import Generic, Literal, NoReturn, TypeVar
 
 from ..errors import Refused
 
 T = TypeVar("T", covariant=True)
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +46,10 @@ class Cancelled:
 
 
 Outcome = Accepted[T] | Declined | Cancelled
+
+
+def outcome(action: Literal["accept", "decline", "cancel"], value: V, question: str = "") -> Outcome[V]:
+    """What an action on the wire comes to."""
+    if action == "accept":
+        return Accepted(value)
+    return Declined(question) if action == "decline" else Cancelled(question)

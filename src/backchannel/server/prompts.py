@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import anyio
 import msgspec
 
 from ..errors import INVALID_PARAMS, ConfigurationError, LocalProtocolError
@@ -17,6 +16,7 @@ from ..protocol.types.requests import GetPromptParams
 from .context import Context
 from .exchange import Exchange, Principal
 from .handler import Handler, Visible, name_of, summary_of
+from .parameters import ParameterQuestions
 from .results import Media, text_content
 from .signature import BadArguments, Signature
 
@@ -37,8 +37,10 @@ class PromptHandler(Handler):
         visible: Visible | None = None,
         meta: dict[str, Any] | None = None,
     ):
-        signature = Signature.of(function, context_type=Context, describe_result=False, lenient=True)
-        super().__init__(function, signature, timeout, visible)
+        questions = ParameterQuestions.of(function)
+        asking = questions.names if questions is not None else ()
+        signature = Signature.of(function, context_type=Context, exclude=asking, describe_result=False, lenient=True)
+        super().__init__(function, signature, questions, timeout, visible)
         schema = signature.input_schema
         required = schema.get("required", ())
         arguments = [
@@ -60,13 +62,13 @@ class PromptHandler(Handler):
         other.prompt = msgspec.structs.replace(self.prompt, name=prefix + self.prompt.name)
         return other
 
-    async def answer(self, context: Context, threads: anyio.CapacityLimiter) -> GetPromptResult:
-        params: GetPromptParams = context.exchange.params
+    def bind(self, params: GetPromptParams) -> dict[str, Any]:
         try:
-            arguments = self.signature.bind(msgspec.json.encode(params.arguments or {}))
+            return self.signature.bind(msgspec.json.encode(params.arguments or {}))
         except BadArguments as error:
             raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from error
-        value = await self.run(context, arguments, threads)
+
+    def result(self, params: GetPromptParams, value: Any) -> GetPromptResult:
         if isinstance(value, GetPromptResult):
             value.messages = [_message(item) for item in value.messages]
             return value

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Generator
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any, NoReturn, TypeVar
 
+import anyio
 import anyio.from_thread
+
+from ..nursery import current_task
 
 T_co = TypeVar("T_co", covariant=True)
 _PACKAGE = __name__.rpartition(".server.")[0]
@@ -24,6 +28,23 @@ class Suspend(BaseException):
             "this call is waiting for the client and goes on in its next round: do not catch BaseException around a "
             "question, and do not return from a finally block"
         )
+
+
+def suspend(own: object) -> NoReturn:
+    """Stop the task that runs. own: the handler's; of another one that ends so, asyncio does not say that nobody came
+    to see what it raised, for the handler is stopped too.
+
+    Raises: Suspend.
+    """
+    task = current_task()
+    if task is not own and isinstance(task, asyncio.Task):
+        task.add_done_callback(_see)
+    raise Suspend
+
+
+def _see(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 Where = tuple[str, int]
@@ -107,3 +128,32 @@ class Question(Coroutine[Any, Any, T_co]):
         """Give up waiting. A question that nobody waits for any more is withdrawn where the wire can do that."""
         self._begin().close()
         self._withdraw()
+
+
+async def gather(questions: Sequence[Question[Any]]) -> tuple[Any, ...]:
+    """Wait for all in tasks, so that the first failure ends the others."""
+    answers: dict[int, Any] = {}
+    ended: list[BaseException] = []
+
+    async def wait(place: int, question: Question[Any]) -> None:
+        try:
+            answers[place] = await question
+        except (Exception, Suspend) as error:
+            ended.append(error)
+            group.cancel_scope.cancel()
+
+    try:
+        async with anyio.create_task_group() as group:
+            for place, question in enumerate(questions):
+                group.start_soon(wait, place, question)
+    finally:
+        close_all(questions)
+    if ended:
+        raise ended[0]
+    return tuple(answers[place] for place in range(len(questions)))
+
+
+def close_all(questions: Sequence[Question[Any]]) -> None:
+    """Give up waiting for all."""
+    for question in questions:
+        question.close()

@@ -6,7 +6,6 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-import anyio
 import msgspec
 
 from ..errors import ConfigurationError, ResourceNotFound
@@ -18,6 +17,7 @@ from ..protocol.uri_template import UriTemplate
 from .context import Context
 from .exchange import Exchange, Principal
 from .handler import Handler, Visible, name_of, summary_of
+from .parameters import ParameterQuestions
 from .results import Media, json_of, text_content
 from .signature import BadArguments, Signature
 
@@ -46,8 +46,10 @@ class ResourceHandler(Handler):
         visible: Visible | None = None,
         meta: dict[str, Any] | None = None,
     ):
-        signature = Signature.of(function, context_type=Context, describe_result=False, lenient=True)
-        super().__init__(function, signature, timeout, visible)
+        questions = ParameterQuestions.of(function)
+        asking = questions.names if questions is not None else ()
+        signature = Signature.of(function, context_type=Context, exclude=asking, describe_result=False, lenient=True)
+        super().__init__(function, signature, questions, timeout, visible)
         try:
             self.template = UriTemplate(uri)
         except ValueError as error:
@@ -60,16 +62,16 @@ class ResourceHandler(Handler):
         self.resource = Resource(uri, named, title, text, mime_type, size, icons, annotations, meta)
         self.resource_template = ResourceTemplate(uri, named, title, text, mime_type, icons, annotations, meta)
 
-    async def answer(self, context: Context, threads: anyio.CapacityLimiter) -> ReadResourceResult:
-        params: ReadResourceParams = context.exchange.params
+    def bind(self, params: ReadResourceParams) -> dict[str, Any]:
         values = self.template.match(params.uri) if self.template.is_template else {}
         if values is None:
             raise ResourceNotFound(params.uri)
         try:
-            arguments = self.signature.bind(msgspec.json.encode(values))
+            return self.signature.bind(msgspec.json.encode(values))
         except BadArguments as error:
             raise ResourceNotFound(params.uri, str(error)) from error
-        value = await self.run(context, arguments, threads)
+
+    def result(self, params: ReadResourceParams, value: Any) -> ReadResourceResult:
         if isinstance(value, ReadResourceResult):
             return value
         items = value if isinstance(value, list | tuple) and _all_contents(value) else [value]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ..protocol.types.roots import Root
@@ -16,6 +17,12 @@ class RootList(Sequence[Root]):
         self._roots = tuple(roots)
         self._paths = [path for root in self._roots if (path := _path(root.uri)) is not None]
 
+    @classmethod
+    def of(cls, places: Sequence[str | os.PathLike[str]]) -> RootList:
+        """The roots of paths and `file:` URIs."""
+        texts = [os.fspath(place) for place in places]
+        return cls([Root(text if text.startswith("file:") else Path(text).absolute().as_uri()) for text in texts])
+
     def __len__(self) -> int:
         return len(self._roots)
 
@@ -27,6 +34,11 @@ class RootList(Sequence[Root]):
 
     def __repr__(self) -> str:
         return f"RootList({[root.uri for root in self._roots]!r})"
+
+    def within(self, bounds: RootList) -> RootList:
+        """These roots, as far as they lie in `bounds`: of one that reaches beyond them, what lies in them."""
+        inside = [root for root in self._roots if bounds.contains(root.uri)]
+        return RootList([*inside, *(bound for bound in bounds if self.contains(bound.uri) and bound not in inside)])
 
     def contains(self, path: str | os.PathLike[str]) -> bool:
         """Whether a path or `file:` URI lies in one of the roots, by whole segments, after percent-encoding, `..` and

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from typing import Any, TypeVar, overload
 
 from ..errors import ConfigurationError
 from ..protocol.methods import METHODS, OPEN, Method
 from ..protocol.types.base import Icon, Implementation
 from ..protocol.types.tools import ToolAnnotations
+from .asks import Ask
 from .completion import Completer, Completions
 from .context import Context
+from .gauges import Gauges, Tally, read
 from .handler import Visible
 from .limits import Limits
 from .prompts import PromptHandler, Prompts
 from .resources import ResourceHandler, Resources
+from .roots import RootList
+from .sampler import Sampler
 from .state import RequestState
 from .subscriptions import Notifier
 from .tools import ToolHandler, Tools
@@ -23,6 +28,7 @@ from .tools import ToolHandler, Tools
 F = TypeVar("F", bound=Callable[..., Any])
 CallNext = Callable[[Context], Awaitable[Any]]
 Middleware = Callable[[Context, CallNext], Awaitable[Any]]
+AskMiddleware = Callable[[Context, Ask[Any]], AbstractContextManager[Any]]
 
 
 class Server:
@@ -31,9 +37,11 @@ class Server:
     name, version: shown to clients.  title, description, website_url, icons: for display.  instructions: for the
     client's model.  lifespan: called with the server, an async context manager around its life, whose value is
     `ctx.lifespan`.  state: how the state of multi round-trip calls is sealed; servers behind a balancer share its keys.
-    limits: bounds.  extensions: the settings of the extensions that it has, by their identifiers.  ttl: seconds for
-    which clients may keep its lists; public: whether they may share them between users.  debug: show the text of
-    unexpected exceptions to clients.
+    limits: bounds.  sampler: an async function from CreateMessageParams to a text or a CreateMessageResult; it answers
+    `ctx.sample` where the client's model cannot be asked, once in a call, as a step does.  extensions: the settings of
+    the extensions that it has, by their identifiers.  roots: directories beyond which no roots of a client
+    reach.  ttl: seconds for which clients may keep its lists; public:
+    whether they may share them between users.  debug: show the text of unexpected exceptions to clients.
     """
 
     def __init__(
@@ -49,6 +57,8 @@ class Server:
         lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None = None,
         state: RequestState | None = None,
         limits: Limits | None = None,
+        sampler: Sampler | None = None,
+        roots: Sequence[str | os.PathLike[str]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
         ttl: float = 0.0,
         public: bool = False,
@@ -62,6 +72,8 @@ class Server:
         self.extensions = {id: dict(settings or {}) for id, settings in (extensions or {}).items()}
         self.ttl, self.public = ttl, public
         self.debug = debug
+        self.sampler = sampler
+        self.roots = RootList.of(roots) if roots is not None else None
         self.always_replay = False
         self.tools = Tools()
         self.prompts = Prompts()
@@ -71,11 +83,29 @@ class Server:
         self.methods: dict[str, Method] = dict(METHODS)
         self.raw: dict[str, Callable[..., Any]] = {}
         self.middlewares: list[Middleware] = []
+        self.ask_middlewares: list[AskMiddleware] = []
+        self._tallies: list[Tally] = []
+        self._dropped = 0
 
     @property
     def name(self) -> str:
         """The server's name."""
         return self.info.name
+
+    def gauges(self) -> Gauges:
+        """What goes on in this server now, in numbers, over all that serve it in this process. Each is zero where
+        nothing goes on, but for `dropped`."""
+        return read(self._tallies, len(self.notify), self._dropped)
+
+    @contextmanager
+    def counted(self, tally: Tally) -> Iterator[None]:
+        """For the time of the block, count what this tally counts."""
+        self._tallies.append(tally)
+        try:
+            yield
+        finally:
+            self._tallies.remove(tally)
+            self._dropped += tally.dropped
 
     def capabilities(self) -> dict[str, Any]:
         """What this server declares (server/discover)."""
@@ -125,7 +155,7 @@ class Server:
         Raises: ConfigurationError that names the parameter which the wire cannot carry.
         """
         if function is not None:
-            self.add_tool(function)
+            self.add_tool(_decorated(function, "tool"), **options)
             return function
 
         def register(function: F) -> F:
@@ -154,6 +184,8 @@ class Server:
 
         Raises: ConfigurationError if the template is wrong, or does not fit the function.
         """
+        if not isinstance(uri, str):
+            raise ConfigurationError('a resource has a URI: write @server.resource("note://{id}")')
 
         def register(function: F) -> F:
             self.add_resource(function, uri, **options)
@@ -183,7 +215,7 @@ class Server:
         Principal or None, and says whether it exists for them.
         """
         if function is not None:
-            self.add_prompt(function)
+            self.add_prompt(_decorated(function, "prompt"), **options)
             return function
 
         def register(function: F) -> F:
@@ -259,3 +291,21 @@ class Server:
         """
         self.middlewares.append(function)
         return function
+
+    def ask_middleware(self, function: AskMiddleware) -> AskMiddleware:
+        """Register a context manager `def (ctx, ask)` around every question, whatever carries it; the first one is
+        outermost.
+
+        It is entered before the question leaves, where it may raise, and left with the answer, or with what is raised
+        in its place; on the stateless protocol, when the round ends. It is not async, for a question leaves when it is
+        made.
+        """
+        self.ask_middlewares.append(function)
+        return function
+
+
+def _decorated(function: Any, kind: str) -> Any:
+    """What a decorator was put on. Raises: ConfigurationError where it got a name in place of a function."""
+    if isinstance(function, str):
+        raise ConfigurationError(f"a {kind} gets its name by keyword: write @server.{kind}(name={function!r})")
+    return function

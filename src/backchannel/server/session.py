@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..errors import SessionClosed
 from ..protocol import lifecycle
-from ..protocol.jsonrpc import Malformed, Message, Request
+from ..protocol.jsonrpc import ErrorResponse, Malformed, Message, Notification, Request, Response
 from ..protocol.lifecycle import State, Step
-from ..protocol.peer import Cancelled, Heard, Incoming, Peer, Reply, Resolved
+from ..protocol.peer import Cancelled, Dropped, Event, Heard, Incoming, Peer, Reply, Resolved
 from ..protocol.types.bringup import InitializeParams
 from ..protocol.versions import Version, negotiate
 from .exchange import ClientInfo, Principal
 from .streams import EventStream
 
+if TYPE_CHECKING:
+    from .session_roots import SessionRoots
+
+ROOTS_CHANGED = "notifications/roots/list_changed"
 logger = logging.getLogger("backchannel.server")
 
 
@@ -26,19 +31,25 @@ class Session:
     """A connection, and the state that `initialize` gives it.
 
     id: the Mcp-Session-Id on HTTP, else "".  stream: the standing channel: what belongs to no call goes there.
+    roots: what is known of the client's roots, if it has some.  unanswered: how many questions in a row had no answer
+    in time.  speaks: whether what the server has to tell its clients goes out here; where a session has several
+    places, one of them does.
     """
 
-    def __init__(self, stream: EventStream, id: str = "", principal: Principal | None = None):
+    def __init__(self, stream: EventStream, id: str = "", principal: Principal | None = None, prefix: str = ""):
         self.id = id
         self.stream = stream
         self.principal = principal
-        self.peer = Peer()
+        self.peer = Peer(prefix)
         self.state = State.NEW
         self.version: Version | None = None
         self.client = ClientInfo()
         self.log_level: str | None = None
         self.subscribed: set[str] = set()
+        self.unanswered = 0
+        self.speaks = True
         self.on_close: Callable[[], None] = _nothing
+        self.roots: SessionRoots | None = None
         self._deferred: list[Callable[[], object]] = []
 
     def initialize(self, params: InitializeParams) -> Version:
@@ -52,6 +63,11 @@ class Session:
         return self.version
 
     @property
+    def standing(self) -> bool:
+        """Whether somebody reads the standing channel."""
+        return True
+
+    @property
     def ready(self) -> bool:
         """Whether the client has sent `initialized`."""
         return self.state is State.READY
@@ -63,16 +79,39 @@ class Session:
     def receive(self, message: Message | Malformed) -> Incoming | Reply | None:
         """Take one message. Returns a request to serve, or a reply to send; what needs neither is done here."""
         event = self.peer.receive(message)
+        if isinstance(message, Response | ErrorResponse):
+            self.unanswered = 0  # also where it comes too late: the client does answer
         if isinstance(event, Incoming | Reply):
             return event
+        self._take(event)
+        if isinstance(event, Dropped) or (isinstance(event, Heard) and event.notification.method == ROOTS_CHANGED):
+            self._hand_on(message)
+        return None
+
+    def _take(self, event: Event) -> None:
         if isinstance(event, Resolved):
             event.waiter.resolve(event.outcome)
         elif isinstance(event, Cancelled):
             if event.handle is not None:
                 event.handle.cancel(event.reason)
         elif isinstance(event, Heard):
-            self._hear(event.notification.method)
-        return None
+            self._hear(event.notification)
+
+    def _hand_on(self, message: Message | Malformed) -> None:
+        """What is not for this place may be for another place of the session."""
+
+    def _changed(self, name: str, value: str | None) -> None:
+        """What all places of the session have to know."""
+
+    def set_level(self, level: str) -> None:
+        """Log to the client from this level on."""
+        self.log_level = level
+        self._changed("level", level)
+
+    def subscribe(self, uri: str, on: bool = True) -> None:
+        """Tell the client of changes of this resource, or no more."""
+        (self.subscribed.add if on else self.subscribed.discard)(uri)
+        self._changed(f"uri {uri}", "" if on else None)
 
     def check(self, request: Request) -> None:
         """Raises: LocalProtocolError if a legacy request is not possible in this state."""
@@ -95,6 +134,11 @@ class Session:
 
     def close(self) -> None:
         """End the session: every handler in it is cancelled, and every open question fails."""
+        self.leave()
+        self.stream.close()
+
+    def leave(self) -> None:
+        """End what belongs to the session in this place."""
         self.state = lifecycle.advance("server", self.state, Step.CLOSE)
         self.hang_up()
         _, exchanges = self.peer.end()
@@ -102,14 +146,24 @@ class Session:
             exchange.cancel("the session ended")
         self._deferred.clear()
         self.on_close()
-        self.stream.close()
 
-    def _hear(self, method: str) -> None:
-        if method == Step.INITIALIZED.value and self.state is not State.NEW:
-            self.state = lifecycle.advance("server", self.state, Step.INITIALIZED)
-            deferred, self._deferred = self._deferred, []
-            for action in deferred:
-                action()
+    def refresh_roots(self) -> None:
+        """Fetch the client's roots, if it has some."""
+        if self.roots is not None:
+            self.roots.refresh()
+
+    def _hear(self, notification: Notification) -> None:
+        if notification.method == ROOTS_CHANGED and self.state is State.READY:
+            self.refresh_roots()
+        if notification.method == Step.INITIALIZED.value and self.state is not State.NEW:
+            self._get_ready()
+            self._changed("ready", "")
+
+    def _get_ready(self) -> None:
+        self.state = lifecycle.advance("server", self.state, Step.INITIALIZED)
+        deferred, self._deferred = self._deferred, []
+        for action in deferred:
+            action()
 
 
 def _nothing() -> None:

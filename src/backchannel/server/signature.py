@@ -237,17 +237,25 @@ def _read(
     return context, fields, signature.return_annotation
 
 
+def annotated(function: Callable[..., Any], context_type: type) -> Iterator[tuple[inspect.Parameter, Any]]:
+    """The parameters of a function with their annotations: Any for one that cannot be read, of which `Signature.of`
+    tells more."""
+    names = _namespace(list(_layers(function))[-1], context_type, {})
+    with contextlib.suppress(TypeError, ValueError):  # no signature
+        for name, parameter in inspect.signature(function).parameters.items():
+            annotation: Any = Any
+            with contextlib.suppress(ConfigurationError):
+                annotation = resolve(parameter.annotation, name, names)
+            yield parameter, annotation
+
+
 def context_of(function: Callable[..., Any], context_type: type) -> str | None:
     """The name of the parameter that takes the Context, whatever else is annotated with."""
-    names = _namespace(list(_layers(function))[-1], context_type, {})
-    for name, parameter in inspect.signature(function).parameters.items():
-        with contextlib.suppress(ConfigurationError):
-            if _is_context(resolve(parameter.annotation, name, names), context_type):
-                return name
-    return None
+    found = annotated(function, context_type)
+    return next((one.name for one, annotation in found if _is_context(annotation, context_type)), None)
 
 
-def _is_union(annotation: Any) -> bool:
+def is_union(annotation: Any) -> bool:
     return get_origin(annotation) in (Union, types.UnionType)
 
 
@@ -255,7 +263,7 @@ def _is_context(annotation: Any, context_type: type) -> bool:
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     return annotation is context_type or (
-        _is_union(annotation) and set(get_args(annotation)) == {context_type, type(None)}
+        is_union(annotation) and set(get_args(annotation)) == {context_type, type(None)}
     )
 
 
@@ -311,7 +319,7 @@ def _describe_arguments(
 
 def _described(annotation: Any, passes: tuple[type, ...]) -> Any:
     """The part of a return annotation that an output schema describes, or None: text and content blocks need none."""
-    members = get_args(annotation) if _is_union(annotation) else (annotation,)
+    members = get_args(annotation) if is_union(annotation) else (annotation,)
     members = tuple(m for m in members if not (isinstance(m, type) and issubclass(m, passes)))
     silent = (Any, None, type(None), str, typing.NoReturn, typing.Never)
     if any(_is_block(member) for member in members) or all(member in silent for member in members):
@@ -323,7 +331,7 @@ def _is_block(annotation: Any) -> bool:
     if isinstance(annotation, type) and get_origin(annotation) is None:
         return issubclass(annotation, (Wire, UnknownContent, Media)) or annotation in (list, tuple)
     origin, parts = get_origin(annotation), get_args(annotation)
-    if origin is Annotated or _is_union(annotation):
+    if origin is Annotated or is_union(annotation):
         return any(map(_is_block, parts))
     is_list = isinstance(origin, type) and issubclass(origin, Collection) and not issubclass(origin, dict)
     return is_list and any(part is Any or _is_block(part) for part in parts)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from ..errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, LocalProtocolError
+from ..nursery import Nursery
 from ..protocol.types.base import Wire
 from ..protocol.types.bringup import DiscoverResult, InitializeParams, InitializeResult
 from ..protocol.types.completion import Reference
@@ -19,6 +20,7 @@ from ..protocol.versions import SUPPORTED
 from .exchange import Exchange
 from .pages import page
 from .session import Session
+from .session_roots import SessionRoots
 from .subscriptions import SessionListener, honour, listen
 
 if TYPE_CHECKING:
@@ -28,12 +30,15 @@ T = TypeVar("T")
 Method = Callable[[Exchange], Awaitable[Wire | dict[str, Any]]]
 
 
-def simple_methods(server: Server, threads: anyio.CapacityLimiter, closing: anyio.Event) -> dict[str, Method]:
+def simple_methods(
+    server: Server, threads: anyio.CapacityLimiter, closing: anyio.Event, nursery: Nursery
+) -> dict[str, Method]:
     """What serves each of them.
 
-    threads: bounds the worker threads of completers.  closing: set when the server ends.
+    threads: bounds the worker threads of completers.  closing: set when the server ends.  nursery: runs what a session
+    does by itself.
     """
-    simple = _Simple(server, threads, closing)
+    simple = _Simple(server, threads, closing, nursery)
     return {
         "initialize": simple.initialize,
         "server/discover": simple.discover,
@@ -50,8 +55,9 @@ def simple_methods(server: Server, threads: anyio.CapacityLimiter, closing: anyi
 
 
 class _Simple:
-    def __init__(self, server: Server, threads: anyio.CapacityLimiter, closing: anyio.Event):
+    def __init__(self, server: Server, threads: anyio.CapacityLimiter, closing: anyio.Event, nursery: Nursery):
         self._server = server
+        self._nursery = nursery
         self._threads = threads
         self._closing = closing
 
@@ -64,6 +70,9 @@ class _Simple:
         listener = SessionListener(session, declared)
         session.on_close = lambda: server.notify.remove(listener)
         session.when_ready(lambda: server.notify.add(listener))  # one that never is would stay for ever
+        if "roots" in session.client.capabilities:
+            session.roots = SessionRoots(exchange, session, self._nursery)
+            session.when_ready(session.refresh_roots)
         return InitializeResult(exchange.version, declared, server.info, server.instructions)
 
     async def discover(self, exchange: Exchange) -> DiscoverResult:
@@ -104,12 +113,12 @@ class _Simple:
         self._server.resources.find(exchange)
         if len(session.subscribed) >= self._server.limits.listeners:
             raise LocalProtocolError(INTERNAL_ERROR, "this session has subscribed to as many resources as it may")
-        session.subscribed.add(uri)
+        session.subscribe(uri)
         return {}
 
     async def unsubscribe(self, exchange: Exchange) -> dict[str, Any]:
         """2025-11-25 server/resources, Subscriptions."""
-        _session(exchange).subscribed.discard(exchange.params.uri)
+        _session(exchange).subscribe(exchange.params.uri, False)
         return {}
 
     async def complete(self, exchange: Exchange) -> Wire:
@@ -130,7 +139,7 @@ class _Simple:
         params: SetLevelParams = exchange.params
         if params.level not in LEVELS:
             raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: unknown log level {params.level[:50]!r}")
-        _session(exchange).log_level = params.level
+        _session(exchange).set_level(params.level)
         return {}
 
     async def listen(self, exchange: Exchange) -> dict[str, Any]:

@@ -1,39 +1,36 @@
 """The sealed requestState: what a multi round-trip call has done so far, in a token that the client carries from round
 to round but can neither read nor change (basic/patterns/mrtr, Server Requirements).
 
-How it works: a token is Base64(format | key id | nonce | AES-256-GCM(claims)), and format and key id are the associated
-data. Key and key id come from a secret by HKDF, so the id tells nothing about the key. The claims name the one request
-that the state is for. The nonce is random, which is sound for about 2^32 tokens a key; rotate a key that nears that.
+How it works: a token is the sealed claims in Base64. The claims name the one request that the state is for. With a
+StateStore a long journal stays there, sealed too, and the claims have its key.
 """
 
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import hmac
 import logging
-import os
-import threading
+import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ..errors import ConfigurationError, StateRejected, StateTooLarge, TooManyRounds
+from .keyring import RECIPE, UNKNOWN_KEY, Codec, KeyRing, NotSealed
+from .state_store import StateStore
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-ENVIRONMENT = "BACKCHANNEL_STATE_KEY"
-_FORMAT = b"\x01"
-_HEADER, _NONCE, _TAG = 9, 12, 16  # bytes; the header is format and key id
-_RECIPE = 'Make one with: python -c "import secrets; print(secrets.token_urlsafe(32))"'
 _ADVICE = {  # for reasons that hint at the server's set-up: a warning, once, with what to do
-    "unknown key": "key not shared: a state was sealed with a key that is not here. Instances, and restarts of one, "
-    f"need the same RequestState(keys=[...]), in which an old key stays until its states expire. {_RECIPE}",
+    UNKNOWN_KEY: "key not shared: a state was sealed with a key that is not here. Instances, and restarts of one, "
+    f"need the same RequestState(keys=[...]), in which an old key stays until its states expire. {RECIPE}",
+    "not stored": "a journal is not in the StateStore: instances have to share one, and one in memory forgets the "
+    "oldest when it is full, and all with its process",
     "other audience": "instances share a key but not a name; give each the same RequestState(audience=...)",
 }
+MOST_STORED = 4 * 1024 * 1024
+"""Bytes of one journal in a StateStore."""
 logger = logging.getLogger("backchannel.state")
 
 
@@ -47,12 +44,14 @@ class Binding(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Flow(msgspec.Struct, array_like=True):
-    """One call over its rounds: its id, the round, when it started (seconds since the epoch), the journal as JSON."""
+    """One call over its rounds: its id, the round, when it started (seconds since the epoch), the journal as JSON, and
+    where that is if it is in a StateStore."""
 
     call_id: str
     round: int
     started: float
     journal: bytes
+    stored: str = ""
 
 
 _Claims = tuple[Binding, str, Flow, float, float, float]  # audience is the string; issue, expiry, expiry of the flow
@@ -88,8 +87,10 @@ class RequestState:
     """Seals and opens requestStates; any instance with the same keys serves any round.
 
     The first of `keys`, secrets of at least 32 bytes, seals, every one opens. Without keys, those in the environment
-    variable BACKCHANNEL_STATE_KEY (separated by commas), else a random one. A state lives `ttl` seconds, a call
-    `max_age` seconds, `max_rounds` rounds; a token has at most `max_size` bytes; `audience` replaces the server name.
+    variable BACKCHANNEL_STATE_KEY (separated by commas), else a random one; `codec` seals in place of keys. A state
+    lives `ttl` seconds, a call `max_age` seconds, both from seconds to weeks, and `max_rounds` rounds; a token has at
+    most `max_size` bytes; `audience` replaces the server name. store: makes each state usable once, and keeps journals
+    of more than `store_above` bytes.
 
     Raises: ConfigurationError for keys or limits that cannot work.
     """
@@ -103,34 +104,41 @@ class RequestState:
         max_size: int = 65536,
         max_rounds: int = 32,
         audience: str | None = None,
+        codec: Codec | None = None,
+        store: StateStore | None = None,
+        store_above: int = 2048,
         clock: Callable[[], float] = time.time,
     ) -> None:
         if not all(limit > 0 for limit in (ttl, max_age, max_size, max_rounds)):
             raise ConfigurationError("ttl, max_age, max_size and max_rounds of a RequestState must be positive")
         self.ttl, self.max_age, self.max_size, self.max_rounds = ttl, max_age, max_size, max_rounds
         self.audience, self.clock = audience, clock
-        self._secrets = _secrets(keys)
-        self._ring: dict[bytes, AESGCM] = {}
-        self._lock, self._advice = threading.Lock(), dict(_ADVICE)
+        if codec is not None and keys is not None:
+            raise ConfigurationError("a RequestState is sealed with keys or by a codec, not both")
+        self.store, self.store_above = store, store_above
+        self._codec: Codec = codec if codec is not None else KeyRing(keys)
+        self._advice = dict(_ADVICE)
 
     def seal(self, flow: Flow, binding: Binding, audience: str) -> str:
         """Make the token that takes a call into its next round: URL-safe Base64, different each time.
 
         Raises: StateTooLarge, TooManyRounds (basic/patterns/mrtr, "MUST protect its integrity (e.g. HMAC or AEAD)").
         """
-        if flow.round > self.max_rounds:
-            raise TooManyRounds(f"round {flow.round}, limit {self.max_rounds}: ask for more at once with ctx.gather")
+        self.check_round(flow.round)
         now = self.clock()
         text = _encode((binding, self.audience or audience, flow, now, now + self.ttl, flow.started + self.max_age))
-        size = ((_HEADER + _NONCE + len(text) + _TAG) * 4 + 2) // 3
-        if size > self.max_size:
+        token = _to_text(self._codec.seal(text))
+        if len(token) > self.max_size:
             raise StateTooLarge(
-                f"the requestState has {size} bytes, the limit is {self.max_size}: return less from steps or ask for "
-                "less. A StateStore, which would keep it on the server, comes in a later version."
+                f"the requestState has {len(token)} bytes, the limit is {self.max_size}: return less from steps, ask "
+                "for less, or give RequestState a store, which keeps it on the server"
             )
-        header, cipher = next(iter(self._keys().items()))
-        nonce = os.urandom(_NONCE)
-        return _to_text(header + nonce + cipher.encrypt(nonce, text, header))
+        return token
+
+    def check_round(self, round: int) -> None:
+        """Raises: TooManyRounds if a call may not have another round after this one."""
+        if round > self.max_rounds:
+            raise TooManyRounds(f"round {round}, limit {self.max_rounds}: ask for more at once with ctx.gather")
 
     def open(self, token: str, binding: Binding, audience: str) -> Flow:
         """Verify the token that came with the request `binding`, and give back what was sealed.
@@ -141,10 +149,47 @@ class RequestState:
         reason = claims if isinstance(claims, str) else self._objection(claims, binding, self.audience or audience)
         if not isinstance(claims, str) and not reason:
             return claims[2]
+        raise self._rejected(reason)
+
+    async def pack(self, flow: Flow, binding: Binding, audience: str) -> str:
+        """As `seal`, with a long journal in the store."""
+        if self.store is not None and len(flow.journal) > self.store_above:
+            sealed, key = self.lock(flow.journal), f"journal:{secrets.token_hex(16)}"
+            if len(sealed) > MOST_STORED:
+                raise StateTooLarge(
+                    f"the state of the call has {len(sealed)} bytes, the limit is {MOST_STORED}: return less from steps"
+                )
+            await self.store.put(key, sealed, self.ttl)
+            flow = msgspec.structs.replace(flow, journal=b"", stored=key)
+        return self.seal(flow, binding, audience)
+
+    async def unpack(self, token: str, binding: Binding, audience: str) -> Flow:
+        """As `open`, with the journal from where it is."""
+        flow = self.open(token, binding, audience)
+        if not flow.stored:
+            return flow
+        sealed = await self.store.get(flow.stored) if self.store is not None else None
+        if sealed is None:
+            raise self._rejected("not stored")
+        return msgspec.structs.replace(flow, journal=self.unlock(sealed), stored="")
+
+    def lock(self, plain: bytes) -> bytes:
+        """What the store keeps of `plain`."""
+        return self._codec.seal(plain)
+
+    def unlock(self, sealed: bytes) -> bytes:
+        """What was locked. Raises: StateRejected."""
+        plain = self._opened(sealed)
+        if isinstance(plain, str):
+            raise self._rejected(plain)
+        return plain
+
+    def _rejected(self, reason: str) -> StateRejected:
+        """For the log why, and for the wire one error."""
         advice = self._advice.pop(reason, "")
         level = logging.WARNING if advice else logging.DEBUG if reason in _ADVICE else logging.INFO
         logger.log(level, "requestState rejected: %s", f"{reason}: {advice}" if advice else reason)
-        raise StateRejected
+        return StateRejected()
 
     def _unseal(self, token: str) -> _Claims | str:
         """The claims of a token that one of our keys sealed, or the reason why it is none."""
@@ -156,17 +201,20 @@ class RequestState:
             raw = b""
         if _to_text(raw) != token:  # one spelling only: the last character may have bits that do not count
             return "not Base64"
-        if len(raw) < _HEADER + _NONCE + _TAG or not raw.startswith(_FORMAT):
-            return "unknown format"
-        header, nonce, sealed = raw[:_HEADER], raw[_HEADER : _HEADER + _NONCE], raw[_HEADER + _NONCE :]
-        if (cipher := self._keys().get(header)) is None:
-            return "unknown key"
-        from cryptography.exceptions import InvalidTag
-
+        plain = self._opened(raw)
         try:
-            return _decode(cipher.decrypt(nonce, sealed, header))
-        except (InvalidTag, msgspec.DecodeError):
+            return plain if isinstance(plain, str) else _decode(plain)
+        except msgspec.DecodeError:
             return "forged"
+
+    def _opened(self, sealed: bytes) -> bytes | str:
+        """What the codec makes of it, or the reason why it refuses; a foreign one's own may tell too much."""
+        try:
+            return self._codec.open(sealed)
+        except NotSealed as error:
+            return str(error)
+        except Exception:
+            return "refused by the codec"
 
     def _objection(self, claims: _Claims, binding: Binding, audience: str) -> str:
         """Why a genuine state does not count for this request now, else "" (basic/patterns/mrtr, To prevent replay)."""
@@ -185,35 +233,13 @@ class RequestState:
         }
         return next((reason for reason, failed in checks.items() if failed), "")
 
-    def _keys(self) -> dict[bytes, AESGCM]:
-        """The ring, made when first needed: header of a token -> cipher, the one that seals first."""
-        with self._lock:
-            if not self._ring:
-                self._secrets = self._secrets or _secrets(None) or [os.urandom(32)]
-                self._ring = dict(map(_derive, self._secrets))
-        return self._ring
-
-
-def _derive(secret: bytes) -> tuple[bytes, AESGCM]:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
-    key = HKDF(SHA256(), 32, None, b"backchannel requestState 1: AES-256-GCM key").derive(secret)
-    return _FORMAT + HKDF(SHA256(), 8, None, b"backchannel requestState 1: key id").derive(secret), AESGCM(key)
-
-
-def _secrets(keys: Sequence[bytes | str] | None) -> list[bytes]:
-    """The secrets of a ring, from the environment for None. An error says which one is wrong, never what it is."""
-    if keys is None:
-        keys = [key.strip() for key in os.environ.get(ENVIRONMENT, "").split(",") if key.strip()]
-    elif isinstance(keys, str | bytes) or not keys:
-        raise ConfigurationError("keys of a RequestState is a list of secrets, or left out for a random one")
-    secrets = [key.encode() if isinstance(key, str) else key for key in keys]
-    for place, secret in enumerate(secrets):
-        if not isinstance(secret, bytes) or len(secret) < 32:
-            raise ConfigurationError(f"requestState key {place} is no secret of at least 32 bytes. {_RECIPE}")
-    return secrets
+    def twin(self, clock: Callable[[], float] | None = None) -> RequestState:
+        """Another one with the same keys, store and limits, as another instance has it. clock: for it, instead of this
+        one's."""
+        other = copy.copy(self)
+        other._advice = dict(_ADVICE)
+        other.clock = clock if clock is not None else self.clock
+        return other
 
 
 def _to_text(raw: bytes) -> str:

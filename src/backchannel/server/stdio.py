@@ -62,7 +62,13 @@ def run_stdio(server: Server) -> None:
 
 async def _serve(server: Server, ending: Ending, alone: bool = False) -> None:
     """alone: the process has no other purpose."""
-    channel = StdioChannel(claim(), server.limits.message, lambda: ending.within(ending.handlers))
+    reading, serving = anyio.CancelScope(), anyio.CancelScope()
+
+    def end() -> None:
+        ending.within(ending.handlers)
+        ending.cancellable(serving)
+
+    channel = StdioChannel(claim(), server.limits.message, end)
     if alone:
         ending.attach()
     try:
@@ -71,9 +77,9 @@ async def _serve(server: Server, ending: Ending, alone: bool = False) -> None:
             async with start(server) as dispatcher:
                 if alone:
                     ending.watch_hangup(channel.descriptor, channel.reading)
-                with anyio.CancelScope() as serving:
-                    ending.cancellable(serving)
-                    await serve(dispatcher, channel)
+                with serving:
+                    ending.cancellable(reading)
+                    await serve(dispatcher, channel, reading=reading)
                 ending.cancellable(None)
                 ending.within(LIFESPAN)
     finally:

@@ -17,6 +17,7 @@ import pydantic
 from ..errors import CallFinished, ConfigurationError, StepError
 from ..protocol.journal import Entry, Status
 from ..waiter import Waiter
+from .exchange import serving
 from .signature import resolve
 
 logger = logging.getLogger("backchannel.server")
@@ -96,13 +97,27 @@ class StepRun:
             raise StepError(type(error).__name__, _text(error)) from error
 
 
+async def run_job(job: Callable[[], Any]) -> None:
+    """Do the work of `ctx.background`: async, or sync in a worker thread."""
+    serving.set(None)  # what it prints belongs to no call
+    if inspect.iscoroutinefunction(inspect.unwrap(_bare(job))):
+        await job()
+    else:
+        await anyio.to_thread.run_sync(job, abandon_on_cancel=True)
+
+
+def _bare(function: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
 def _adapter(function: Callable[..., Any]) -> pydantic.TypeAdapter[Any]:
     """Reads and writes what `function` returns: by its annotation, else as plain JSON.
 
     Raises: ConfigurationError if the annotation cannot be read, or has no JSON form.
     """
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = _bare(function)
     if not inspect.isroutine(function) and not isinstance(function, type):
         function = type(function).__call__
     what = f"{getattr(function, '__qualname__', function)}: the return annotation"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -13,6 +14,8 @@ from ..protocol.jsonrpc import Answers, ErrorResponse, Message, Response
 HIGH_WATER = 256
 """How many unread messages make `drain` wait."""
 LIMIT = 10_000
+RETRY = 1.0
+"""Seconds after which a reader whose connection is closed comes back, where nobody says."""
 _TURN = 32
 
 
@@ -23,9 +26,12 @@ class EventStream:
     limit: how many messages may lie unread. It bounds memory when a reader is gone or slow. Responses always find room:
     there are no more of them than requests.
     keep: how many messages that were read are kept, for a reader that comes back and missed them.
+    polled: whether a reader that is dismissed comes back.  retry: after how many seconds.
     """
 
-    def __init__(self, on_first: Callable[[], None] | None = None, limit: int = LIMIT, keep: int = 0):
+    def __init__(
+        self, on_first: Callable[[], None] | None = None, limit: int = LIMIT, keep: int = 0, polled: bool = False
+    ):
         self._log: deque[Message] = deque()
         self._read = 0
         self._forgotten = 0
@@ -34,11 +40,15 @@ class EventStream:
         self._keep = keep
         self._reader: object = None
         self._deserted = False
+        self._dismissed: int | None = None
+        self._primed = False
         self._drained = 0
         self._changed: anyio.Event | None = None
         self.started = False
         self.closed = False
         self.dropped = 0
+        self.polled = polled
+        self.retry = RETRY
 
     def __len__(self) -> int:
         """How many messages lie unread."""
@@ -54,6 +64,16 @@ class EventStream:
         """How many messages there have been: the number of the newest one, from 1."""
         return self._forgotten + len(self._log)
 
+    @property
+    def attended(self) -> bool:
+        """Whether somebody reads it."""
+        return self._reader is not None and not self._deserted
+
+    @property
+    def over(self) -> bool:
+        """Whether it is closed, and all of it has been read."""
+        return self.closed and not len(self)
+
     def append(self, message: Message | Answers) -> bool:
         """Add a message. Never blocks. Returns False, and counts it in `dropped`, if the stream is closed or full."""
         full = len(self) >= self._limit and not isinstance(message, Response | ErrorResponse | Answers)
@@ -61,17 +81,32 @@ class EventStream:
             self.dropped += 1
             return False
         self._log.append(message)  # type: ignore[arg-type]  # nobody reads Answers but to write them
+        self._start()
+        return True
+
+    def _start(self) -> None:
         if not self.started:
             self.started = True
             if self._on_first is not None:
                 self._on_first()
         self._wake()
-        return True
 
     def close(self) -> None:
         """No more messages: the reader gets what is there, and then None."""
         self.closed = True
         self._wake()
+
+    def dismiss(self, retry: float = RETRY) -> None:
+        """Have the reader stop once it has read what there is now, and come back `retry` seconds later for the rest;
+        one that is still to start gets as far. Does nothing where no reader would come back, or none is there.
+
+        Raises: ValueError if `retry` is negative or not finite.
+        """
+        if not 0 <= retry < math.inf:
+            raise ValueError(f"retry is a number of seconds, at least 0, not {retry}")
+        if self.polled and not self.closed and not self._deserted:
+            self._dismissed, self.retry = self.last, retry
+            self._start()
 
     def take(self, after: int | None = None) -> object:
         """Become the reader, in the place of the one before, whose `next` gives None from then on. Returns what `next`
@@ -81,6 +116,8 @@ class EventStream:
         """
         if after is not None:
             self._read = min(max(after - self._forgotten, 0), len(self._log))
+        if self._reader is not None:
+            self._dismissed = None  # it was the one before who was to go
         self._reader, self._deserted = object(), False
         self._wake()
         return self._reader
@@ -91,13 +128,30 @@ class EventStream:
             self._reader, self._deserted = object(), True
             self._wake()
 
+    def prime(self) -> bool:
+        """Whether this is the beginning, of which nothing was sent yet. It is so once."""
+        first, self._primed = not self._primed and not self.position, True
+        return first
+
+    async def abandoned(self, away: float) -> None:
+        """Wait until nobody has read it for `away` seconds more than those after which its reader was to come back."""
+        while True:
+            with anyio.move_on_after(self.retry + away) as scope:
+                while not self.attended:
+                    await self._change()
+            if scope.cancelled_caught:
+                return
+            while self.attended:
+                await self._change()
+
     async def next(self, reader: object = None) -> Message | None:
-        """The next message, waiting for it; None at the end, and for a reader that another has replaced."""
-        while self._reader is reader and not len(self):
+        """The next message, waiting for it; None at the end, and for a reader that another has replaced or that was
+        dismissed."""
+        while self._stays(reader) and not len(self):
             if self.closed:
                 return None
             await self._change()
-        if self._reader is not reader:
+        if not self._stays(reader):
             return None
         message = self._log[self._read]
         self._read += 1
@@ -108,6 +162,9 @@ class EventStream:
         if len(self) < HIGH_WATER:
             self._wake()
         return message
+
+    def _stays(self, reader: object) -> bool:
+        return self._reader is reader and (self._dismissed is None or self.position < self._dismissed)
 
     async def drain(self) -> None:
         """Wait until the reader has caught up, so that a fast writer does not fill the memory. Where nobody reads there

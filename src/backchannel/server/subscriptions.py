@@ -7,7 +7,7 @@ the legacy sessions. Telling appends to each one's own stream and waits for nobo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
 
 import anyio
@@ -36,10 +36,15 @@ class Listener(Protocol):
 
 
 class Notifier:
-    """`server.notify`. Call it from anywhere in the event loop; each call returns how many were reached."""
+    """`server.notify`. Call it from anywhere in the event loop; each call returns how many were reached by this replica
+    of the server.
+
+    elsewhere: lets other replicas tell theirs.
+    """
 
     def __init__(self) -> None:
         self._listeners: dict[Listener, None] = {}
+        self.elsewhere: list[Callable[[str, str | None], Awaitable[None]]] = []
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -54,21 +59,28 @@ class Notifier:
 
     async def tools_changed(self) -> int:
         """The list of tools is another one now."""
-        return self._tell(TOOLS)
+        return await self._tell(TOOLS)
 
     async def prompts_changed(self) -> int:
         """The list of prompts is another one now."""
-        return self._tell(PROMPTS)
+        return await self._tell(PROMPTS)
 
     async def resources_changed(self) -> int:
         """The list of resources or templates is another one now."""
-        return self._tell(RESOURCES)
+        return await self._tell(RESOURCES)
 
     async def resource_updated(self, uri: str) -> int:
         """The contents of this resource are other ones now: told to those who asked about exactly this URI."""
-        return self._tell(UPDATED, uri)
+        return await self._tell(UPDATED, uri)
 
-    def _tell(self, method: str, uri: str | None = None) -> int:
+    async def _tell(self, method: str, uri: str | None = None) -> int:
+        reached = self.tell_here(method, uri)
+        for tell in self.elsewhere:
+            await tell(method, uri)
+        return reached
+
+    def tell_here(self, method: str, uri: str | None) -> int:
+        """Tell those who listen to this replica of the server."""
         return sum([listener.tell(method, uri) for listener in list(self._listeners)])
 
 
@@ -84,7 +96,9 @@ class SessionListener:
 
     def tell(self, method: str, uri: str | None) -> bool:
         session = self._session
-        if not session.ready or (uri not in session.subscribed if uri is not None else method not in self._methods):
+        if not (session.ready and session.speaks) or (
+            uri not in session.subscribed if uri is not None else method not in self._methods
+        ):
             return False
         params = ResourceUpdatedParams(uri) if uri is not None else None
         return session.stream.append(Notification(method, params))

@@ -6,19 +6,20 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import anyio
 import msgspec
 
-from ..errors import INVALID_PARAMS, ConfigurationError, LocalProtocolError
+from ..errors import INVALID_PARAMS, ConfigurationError, LocalProtocolError, ToolError
 from ..protocol.param_headers import ParamHeader, param_headers
 from ..protocol.types.base import Icon
 from ..protocol.types.requests import CallToolParams
 from ..protocol.types.tools import CallToolResult, Tool, ToolAnnotations
 from .context import Context
 from .exchange import Exchange, Principal
+from .explicit import InputRequired
 from .given import GivenOutput, check_input
 from .handler import Handler, Visible, name_of, summary_of
-from .results import error_result, to_result
+from .parameters import ParameterQuestions
+from .results import to_result
 from .signature import BadArguments, Signature
 
 
@@ -44,15 +45,22 @@ class ToolHandler(Handler):
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
     ):
+        questions = ParameterQuestions.of(function)
+        asking = questions.names if questions is not None else ()
         if input_schema is not None:
-            signature: Signature = check_input(function, input_schema, Context)
+            signature: Signature = check_input(function, input_schema, Context, asking)
         else:
             signature = Signature.of(
-                function, context_type=Context, inline_refs=inline_refs, describe_result=output_schema is None
+                function,
+                context_type=Context,
+                inline_refs=inline_refs,
+                exclude=asking,
+                passes=(InputRequired,),
+                describe_result=output_schema is None,
             )
         if output_schema is not None:
             signature.output = GivenOutput(output_schema, getattr(function, "__name__", repr(function)))
-        super().__init__(function, signature, timeout, visible)
+        super().__init__(function, signature, questions, timeout, visible)
         output = self.signature.output
         self.tool = Tool(
             name_of(function, name, "tool"),
@@ -75,14 +83,14 @@ class ToolHandler(Handler):
         other.tool = msgspec.structs.replace(self.tool, name=prefix + self.tool.name)
         return other
 
-    async def answer(self, context: Context, threads: anyio.CapacityLimiter) -> CallToolResult:
-        """`tools/call`: bind the arguments, run the function, make a result of what it returns."""
-        params: CallToolParams = context.exchange.params
+    def bind(self, params: CallToolParams) -> dict[str, Any]:
         try:
-            arguments = self.signature.bind(params.arguments or None)
+            return self.signature.bind(params.arguments or None)
         except BadArguments as error:
-            return error_result(str(error))
-        return to_result(await self.run(context, arguments, threads), self.signature.output)
+            raise ToolError(str(error)) from error
+
+    def result(self, params: CallToolParams, value: Any) -> CallToolResult:
+        return to_result(value, self.signature.output)
 
 
 class Tools:

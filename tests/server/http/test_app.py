@@ -13,6 +13,8 @@ from backchannel import ConfigurationError, Context, Limits, Principal, Server, 
 from tests.server.http.wire import (
     ASKS,
     BOTH,
+    FORMS,
+    MODERN,
     Asgi,
     Connection,
     Wire,
@@ -65,6 +67,13 @@ async def test_what_is_not_here(method: str, path: str, status: int) -> None:
         response = await there.http(method, {"content-type": "application/json"})
         assert response.status == status
         assert response.headers.get("allow") == ("POST, GET, DELETE" if status == 405 else None)
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+async def test_the_stateless_protocol_has_posts_alone(method: str) -> None:
+    async with wire(shop()) as there:
+        response = await there.http(method, {"accept": "text/event-stream", "mcp-protocol-version": MODERN})
+        assert (response.status, response.headers["allow"]) == (405, "POST")
 
 
 @pytest.mark.parametrize("path", ["/mcp", "mcp", "/mcp/", "/deep/er/mcp", "/"])
@@ -198,7 +207,7 @@ async def test_bigger_messages_pass_where_the_limit_is_raised() -> None:
 async def test_a_client_that_leaves_in_its_body_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         async with wire(shop()) as there:
-            session = await there.session(ASKS)
+            session = await there.session(FORMS)
             connection = await there.connect()
             headers = {"content-type": "application/json", "content-length": "100", "mcp-session-id": session.id}
             await connection.send("POST", "/mcp", headers, b'{"jsonrpc"')

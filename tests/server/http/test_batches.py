@@ -115,4 +115,4 @@ async def test_in_a_session_a_client_that_leaves_cancels_nothing(server: Server)
         response.drop()
         await session.post([notification("notifications/cancelled", {"requestId": 1})])
         await until(lambda: server.cancelled == 1)  # type: ignore[attr-defined]
-        assert there.app.sessions.find(session.id, None).peer.serving == 1
+        assert (await there.app.sessions.find(session.id, None)).peer.serving == 1

@@ -9,8 +9,9 @@ import pytest
 
 from backchannel import Context, Server, http_app
 from backchannel.protocol.jsonrpc import ErrorResponse, Notification, Request
+from backchannel.server.http.in_memory import MemoryEvents
 from backchannel.server.http.responses import send_events
-from backchannel.server.http.sessions import HttpSession
+from backchannel.server.http.session import HttpSession
 from backchannel.waiter import Waiter
 from tests.server.http.wire import LEGACY, Asgi, call, modern, notification, request, until
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 def ready() -> HttpSession:
-    session = HttpSession("id", None)
+    session = HttpSession("id", None, MemoryEvents())
     session.receive(Notification("notifications/initialized"))
     return session
 
@@ -41,7 +42,7 @@ async def test_many_small_messages_are_sent_together_and_others_get_their_turn()
         at.append(turns)
         bodies.append(message.get("body", b""))
 
-    reading = session.find(None)
+    reading = await session.find(None)
     assert reading is not None
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
@@ -68,7 +69,7 @@ async def test_a_question_that_json_cannot_carry_is_answered_for_the_client(capl
     async def send(message: Any) -> None:
         bodies.append(message.get("body", b""))
 
-    reading = session.find(None)
+    reading = await session.find(None)
     assert reading is not None
     with anyio.fail_after(30):
         await send_events(send, reading, 15.0)

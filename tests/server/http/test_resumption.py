@@ -9,7 +9,7 @@ import pytest
 
 from backchannel import Context, Limits, Server
 from backchannel.protocol.jsonrpc import Notification
-from tests.server.http.wire import ASKS, LEGACY, Asgi, Response, accept, call, text, until, wire
+from tests.server.http.wire import ASKS, FORMS, LEGACY, Asgi, Event, Response, accept, call, text, until, wire
 
 pytestmark = pytest.mark.anyio
 
@@ -86,7 +86,6 @@ async def test_a_call_that_still_runs_is_followed_to_its_end() -> None:
         response.drop()
         for attempt in range(3):
             resumed = await session.http("GET", last_event_id=first)
-            await resumed.event()
             if attempt < 2:
                 resumed.drop()
         counter.steps[1].set()
@@ -118,7 +117,7 @@ async def test_a_client_that_comes_back_before_its_old_connection_is_missed_take
         old = await session.post(call("count", token="t", to=2))
         await events(old, 1)
         new = await session.http("GET", last_event_id="1-1")
-        await new.event()
+        assert await old.event() == Event(retry=1000)
         assert await old.event() is None
         counter.steps[1].set()
         counter.steps[2].set()
@@ -167,6 +166,43 @@ async def test_streams_begin_with_a_cursor_where_the_version_knows_it(version: s
         counter.steps[0].set()
 
 
+@pytest.mark.rule("R81")
+async def test_no_two_events_of_a_session_have_the_same_id() -> None:
+    counter = Counter()
+    for step in counter.steps:
+        step.set()
+    async with wire(counter.server) as there:
+        session = await there.session()
+        [object_] = there.app.sessions._sessions.values()
+        ids: list[str | None] = []
+        for number in range(3):
+            standing = await session.http("GET")
+            object_.stream.append(Notification("notifications/progress", {"progress": number}))
+            while (event := await standing.event()) is not None:
+                ids.append(event.id)
+                if event.message is not None:
+                    break
+            standing.drop()
+            await until(lambda: not object_.readings)
+            response = await session.post(call("count", id=number, token="t", to=2))
+            while (event := await response.event()) is not None:
+                ids.append(event.id)
+            again = await session.http("GET", last_event_id=str(ids[-1]))
+            assert await again.event() is None
+        assert len(ids) == len(set(ids)) == 16
+        assert all(ids)
+
+
+@pytest.mark.rule("R82")
+@pytest.mark.parametrize("version", [LEGACY, "2025-03-26"])
+async def test_the_headers_of_the_standing_stream_come_at_once(version: str) -> None:
+    async with wire(Counter().server) as there:
+        session = await there.session(version=version)
+        for cursor in ({}, {"last_event_id": "0-0"}):
+            response = await session.http("GET", **cursor)  # which reads the headers, while nothing is sent
+            assert response.status == 200 and response.streams
+
+
 @pytest.mark.rule("R52")
 async def test_a_silent_call_whose_stream_was_primed_can_be_resumed() -> None:
     counter = Counter(limits=Limits(keep_alive=0.01))
@@ -197,7 +233,7 @@ async def test_the_standing_stream_is_resumed_too() -> None:
         push(2)
         assert await events(first, 1) == [("0-2", 2)]
         first.drop()
-        await until(lambda: object_.listeners == 0)
+        await until(lambda: not object_.readings)
         push(3)
         second = await session.http("GET", last_event_id="0-1")
         assert await events(second, 2) == [("0-2", 2), ("0-3", 3)]
@@ -241,7 +277,7 @@ async def test_a_client_that_leaves_before_the_stream_has_begun_cannot_be_asked(
         return "done"
 
     async with wire(server) as there:
-        session = await there.session(ASKS)
+        session = await there.session(FORMS)
         headers = {"mcp-session-id": session.id, "mcp-protocol-version": LEGACY}
         one = Asgi(there.app, call("late"), headers)
         [object_] = there.app.sessions._sessions.values()
@@ -277,7 +313,7 @@ async def test_a_client_that_does_not_read_its_stream_fills_no_memory() -> None:
         await response.message()
         response.connection.writer.transport.pause_reading()
         [object_] = there.app.sessions._sessions.values()
-        stream = object_.find("1-0").stream
+        stream = (await object_.find("1-0")).stream
         stuck = 0
         while stuck < 200:  # nothing has moved for so many turns
             before = sent

@@ -6,10 +6,13 @@ import pytest
 
 from backchannel.protocol.jsonrpc import Notification, Request
 from backchannel.server.exchange import Principal
-from backchannel.server.http.sessions import HttpSession, Sessions
+from backchannel.server.http.in_memory import MemoryEvents
+from backchannel.server.http.session import HttpSession, Reading
+from backchannel.server.http.sessions import Sessions
 from backchannel.server.limits import Limits
 from backchannel.server.streams import EventStream
 
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 ALICE, BOB = Principal("alice", "issuer", "app"), Principal("bob", "issuer", "app")
 
 
@@ -21,90 +24,94 @@ class Clock:
         return self.now
 
 
-def opened(sessions: Sessions, principal: Principal | None = None) -> HttpSession:
+async def opened(sessions: Sessions, principal: Principal | None = None) -> HttpSession:
     session = sessions.new(principal)
     assert session is not None
-    sessions.keep(session)
+    await sessions.keep(session, None)  # type: ignore[arg-type]  # a session of a fleet has a use for it
     return session
 
 
 @pytest.mark.rule("R84")
-def test_ids_are_random_and_visible_ascii() -> None:
+async def test_ids_are_random_and_visible_ascii() -> None:
     sessions = Sessions(Limits())
-    ids = {opened(sessions).id for _ in range(100)}
+    ids = {(await opened(sessions)).id for _ in range(100)}
     assert len(ids) == 100
     assert all(len(id) >= 32 and all("!" <= char <= "~" for char in id) for id in ids)
 
 
-def test_a_session_has_no_place_until_it_is_kept() -> None:
+async def test_a_session_has_no_place_until_it_is_kept() -> None:
     sessions = Sessions(Limits())
     session = sessions.new(None)
     assert session is not None
-    assert sessions.find(session.id, None) is None
+    assert await sessions.find(session.id, None) is None
     assert len(sessions) == 0
 
 
 @pytest.mark.case("F06")
-def test_a_session_belongs_to_its_principal_whatever_its_token_allows() -> None:
+async def test_a_session_belongs_to_its_principal_whatever_its_token_allows() -> None:
     sessions = Sessions(Limits())
-    session = opened(sessions, ALICE)
-    assert sessions.find(session.id, BOB) is None
-    assert sessions.find(session.id, None) is None
+    session = await opened(sessions, ALICE)
+    assert await sessions.find(session.id, BOB) is None
+    assert await sessions.find(session.id, None) is None
     later = dataclasses.replace(ALICE, scopes=frozenset({"more"}), claims={"exp": 2})
-    assert sessions.find(session.id, later) is session
+    assert await sessions.find(session.id, later) is session
 
 
-def test_a_session_that_is_idle_for_too_long_ends() -> None:
+async def test_a_session_that_is_idle_for_too_long_ends() -> None:
     clock = Clock()
     sessions = Sessions(Limits(session_idle=60), clock)
-    used, idle = opened(sessions), opened(sessions)
+    used, idle = await opened(sessions), await opened(sessions)
     clock.now += 50
-    assert sessions.find(used.id, None) is used
+    assert await sessions.find(used.id, None) is used
     clock.now += 20
-    assert sessions.find(idle.id, None) is None
+    assert await sessions.find(idle.id, None) is None
     assert idle.stream.closed
     assert len(sessions) == 1
 
 
+@pytest.mark.case("C08")
 @pytest.mark.parametrize("life", ["call", "question", "stream"])
-def test_running_calls_waiting_questions_and_open_streams_are_life(life: str) -> None:
+async def test_running_calls_waiting_questions_and_open_streams_are_life(life: str) -> None:
     clock = Clock()
     sessions = Sessions(Limits(session_idle=60), clock)
-    session = opened(sessions)
+    session = await opened(sessions)
     if life == "call":
         session.receive(Request(1, "tools/call"))
     elif life == "question":
         session.peer.open(object())
     else:
-        session.listeners = 1
+        session.readings.append(Reading(session.stream))
     clock.now += 1000
     sessions.expire()
     assert len(sessions) == 1
     session.peer.end()
-    session.listeners = 0
+    session.readings.clear()
     clock.now += 61
     sessions.expire()
     assert len(sessions) == 0
 
 
-def test_a_full_table_makes_room_by_ending_what_is_idle() -> None:
+async def test_a_full_table_makes_room_by_ending_what_is_idle() -> None:
     clock = Clock()
     sessions = Sessions(Limits(sessions=2), clock)
-    busy, idle = opened(sessions), opened(sessions)
-    busy.listeners = 1
-    new = opened(sessions)
+    busy, idle = await opened(sessions), await opened(sessions)
+    busy.readings.append(Reading(busy.stream))
+    new = await opened(sessions)
     assert idle.stream.closed and not busy.stream.closed
-    new.listeners = 1
+    new.readings.append(Reading(new.stream))
     assert sessions.new(None) is None
 
 
-def test_closing_ends_all() -> None:
+async def test_closing_ends_all() -> None:
     sessions = Sessions(Limits())
-    one, two = opened(sessions), opened(sessions)
+    one, two = await opened(sessions), await opened(sessions)
+    reading = Reading(one.stream)
+    reading.reader = one.stream.take()
+    one.readings.append(reading)
     sessions.hang_up()
-    assert one.stream.closed and len(sessions) == 2
+    assert await one.stream.next(reading.reader) is None and len(sessions) == 2
     sessions.close()
-    assert two.stream.closed and len(sessions) == 0
+    assert one.stream.closed and two.stream.closed and len(sessions) == 0
 
 
 def streamed(session: HttpSession, count: int) -> EventStream:
@@ -117,27 +124,40 @@ def streamed(session: HttpSession, count: int) -> EventStream:
 
 @pytest.mark.rule("R81", "R90")
 @pytest.mark.case("F07")
-def test_a_cursor_counts_in_its_own_stream_and_session_only() -> None:
-    session, other = HttpSession("a", None), HttpSession("b", None)
+async def test_a_cursor_counts_in_its_own_stream_and_session_only() -> None:
+    events = MemoryEvents()
+    session, other = HttpSession("a", None, events), HttpSession("b", None, events)
     first, second = streamed(session, 3), streamed(session, 1)
     streamed(other, 5)
-    found = session.find("1-2")
+    found = await session.find("1-2")
     assert found is not None and found.stream is first and found.after == 2
-    found = session.find("2-0")
+    found = await session.find("2-0")
     assert found is not None and found.stream is second
-    assert session.find("2-2") is None, "from the future"
+    assert await session.find("2-2") is None, "from the future"
     for id in ("3-1", "1", "1-", "1-x", "x-1", "-1", "1--1", "1-1-1", "1-²", f"1-{'9' * 50}", "\n"):
-        assert session.find(id) is None, id
+        assert await session.find(id) is None, id
     for nothing in (None, ""):
-        found = session.find(nothing)
+        found = await session.find(nothing)
         assert found is not None and found.stream is session.stream and found.after is None
 
 
-def test_few_streams_that_have_ended_are_kept() -> None:
-    session = HttpSession("a", None)
+async def test_few_streams_that_have_ended_are_kept() -> None:
+    session = HttpSession("a", None, MemoryEvents())
     running = streamed(session, 1)
     for _ in range(50):
-        streamed(session, 1).close()
-    kept = [number for number in range(1, 60) if session.find(f"{number}-0") is not None]
+        stream = streamed(session, 1)
+        stream.close()
+        await stream.next()
+    kept = [number for number in range(1, 60) if await session.find(f"{number}-0") is not None]
     assert kept == [1, *range(43, 52)]
+    assert not running.closed
+
+
+async def test_more_are_kept_of_those_that_were_not_read_but_not_all() -> None:
+    session = HttpSession("a", None, MemoryEvents())
+    running = streamed(session, 1)
+    for _ in range(100):
+        streamed(session, 1).close()
+    kept = [number for number in range(1, 110) if await session.find(f"{number}-0") is not None]
+    assert kept == [1, *range(37, 102)]
     assert not running.closed

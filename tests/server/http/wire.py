@@ -18,9 +18,11 @@ from backchannel import Server, http_app
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 BOTH = "application/json, text/event-stream"
-PATIENCE = 30.0
+PATIENCE = 6.0
 """Seconds after which a test has failed. Nothing is measured with it."""
 ASKS = {"elicitation": {}, "sampling": {}, "roots": {}}
+FORMS = {"elicitation": {}}
+"""Of a client that has no roots, which a session would ask for by itself."""
 
 
 class Uvicorn(uvicorn.Server):
@@ -71,11 +73,13 @@ async def wire(server: Server, lifespan: str = "on", **options: Any) -> AsyncIte
 
 @dataclass
 class Event:
-    """One event of a stream: its id, and its message, None for an event without data. Or a comment."""
+    """One event of a stream: its id, its message, None for an event without data, and the milliseconds after which to
+    come back. Or a comment."""
 
     message: Any = None
     id: str | None = None
     comment: bool = False
+    retry: int | None = None
 
 
 @dataclass
@@ -124,8 +128,9 @@ class Response:
         fields = dict(line.split(": ", 1) for line in text.decode().split("\n") if not line.startswith(":"))
         if not fields:
             return Event(comment=True)
-        assert fields.keys() <= {"id", "data"}
-        return Event(json.loads(fields["data"]) if fields["data"] else None, fields.get("id"))
+        assert fields.keys() <= {"id", "data", "retry"}
+        message = json.loads(fields["data"]) if fields["data"] else None
+        return Event(message, fields.get("id"), retry=int(fields["retry"]) if "retry" in fields else None)
 
     async def message(self) -> Any:
         """The next message of the stream, past comments and priming events; None at the end."""

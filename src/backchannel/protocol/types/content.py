@@ -79,6 +79,11 @@ class ToolUseContent(Content, tag="tool_use"):
     input: dict[str, Any]
     meta: Meta | None = meta()
 
+    def result(self, *content: Any, is_error: bool | None = None) -> ToolResultContent:
+        """What the call gave, to go on with. content: texts, content blocks, Images and Audios."""
+        blocks = [TextContent(item) if isinstance(item, str) else item for item in content]
+        return ToolResultContent(self.id, blocks, is_error=is_error)
+
 
 class ToolResultContent(Content, tag="tool_result"):
     """What a tool call of the model gave (client/sampling, Sampling with Tools)."""

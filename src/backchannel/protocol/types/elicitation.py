@@ -24,3 +24,10 @@ class ElicitResult(Wire):
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None
     meta: Meta | None = meta()
+
+
+class ElicitationCompleteParams(Wire):
+    """Parameters of `notifications/elicitation/complete`: what the person did on a page is completed."""
+
+    elicitation_id: str
+    meta: Meta | None = meta()

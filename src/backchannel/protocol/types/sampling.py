@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .base import Meta, Role, Wire, meta
-from .content import SamplingContent, TextContent
+from .content import SamplingContent, TextContent, ToolUseContent
 from .tools import Tool
 
 
@@ -15,6 +15,11 @@ class SamplingMessage(Wire):
     role: Role
     content: SamplingContent | list[SamplingContent]
     meta: Meta | None = meta()
+
+    @property
+    def blocks(self) -> list[SamplingContent]:
+        """The content, always as a list."""
+        return self.content if isinstance(self.content, list) else [self.content]
 
 
 class ModelHint(Wire):
@@ -55,7 +60,10 @@ class CreateMessageParams(Wire):
 
 
 class CreateMessageResult(Wire):
-    """The model's message: `content` is one block, or a list of them when the model used tools."""
+    """The model's message: `content` is one block, or a list of them when the model used tools.
+
+    stop_reason: "endTurn", "stopSequence", "maxTokens", "toolUse" or anything that the client says, if it does.
+    """
 
     role: Role
     content: SamplingContent | list[SamplingContent]
@@ -72,6 +80,24 @@ class CreateMessageResult(Wire):
     def text(self) -> str:
         """The text blocks, joined by newlines."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextContent))
+
+    @property
+    def tool_uses(self) -> list[ToolUseContent]:
+        """The tools that the model wants called, each of which has a `result` to go on with."""
+        return [block for block in self.blocks if isinstance(block, ToolUseContent)]
+
+    @property
+    def source(self) -> Literal["client", "server"]:
+        """Whose model it was: the client's, or the server's own (`Server(sampler=)`)."""
+        return "client"
+
+
+class OwnMessageResult(CreateMessageResult):
+    """What the server's own model produced, where the client's cannot be asked. On the wire it looks the same."""
+
+    @property
+    def source(self) -> Literal["client", "server"]:
+        return "server"
 
 
 def answer(text: str, model: str = "unknown", stop_reason: str = "endTurn") -> CreateMessageResult:

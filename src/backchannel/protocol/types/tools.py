@@ -56,7 +56,7 @@ class CallToolResult(Wire):
 
     content: list[AnyContent | UnknownContent] = msgspec.field(default_factory=_no_blocks)
     structured_content: Any = msgspec.UNSET
-    is_error: bool | None = None
+    is_error: bool = False
     meta: Meta | None = meta()
 
     @property
@@ -82,4 +82,4 @@ def decode_call_tool_result(raw: bytes | msgspec.Raw) -> CallToolResult:
     """
     loose = _decoder.decode(raw)
     content = [decode_content(block) for block in loose.content]
-    return CallToolResult(content, loose.structured_content, loose.is_error, loose.meta)
+    return CallToolResult(content, loose.structured_content, loose.is_error or False, loose.meta)

@@ -15,18 +15,20 @@ from typing import Any
 import anyio
 import msgspec
 
-from ...errors import HEADER_MISMATCH, INVALID_REQUEST
+from ...errors import HEADER_MISMATCH, INVALID_REQUEST, LocalProtocolError
 from ...protocol.http import Call, Headers, Refusal, read_accept, read_request
 from ...protocol.jsonrpc import ErrorObject, ErrorResponse
 from ...protocol.param_headers import mismatch
 from ...protocol.versions import is_legacy, is_modern
 from ..exchange import Principal
 from ..server import Server
+from .fleet import Fleet
 from .lifespan import Lifespan
 from .posts import Posts
 from .responses import Receive, Send, Watch, send_events, send_json
 from .security import Guard
-from .sessions import HttpSession, Sessions
+from .session import Reading
+from .sessions import Sessions
 
 logger = logging.getLogger("backchannel.http")
 Scope = MutableMapping[str, Any]
@@ -46,12 +48,14 @@ class HttpApp:
         allowed_origins: Sequence[str] | None,
         sessions: bool,
         verify: Verify | None,
+        fleet: Fleet | None = None,
     ):
         self.server = server
         self._path = "/" + path.strip("/")
         self._guard = Guard(allowed_hosts, allowed_origins)
         self._verify = verify
         self._with_sessions = sessions
+        self._fleet = fleet
         self._methods = b"POST, GET, DELETE" if sessions else b"POST"
         self._lifespan: Lifespan | None = None
 
@@ -76,7 +80,7 @@ class HttpApp:
     async def open(self) -> Posts:
         """Start, if it has not been started. Raises: what the server's lifespan raises."""
         if self._lifespan is None or self._lifespan.over:
-            self._lifespan = Lifespan(self.server, self._with_sessions)
+            self._lifespan = Lifespan(self.server, self._with_sessions, self._fleet)
         return await self._lifespan.started()
 
     async def close(self, grace: float = 0.0) -> None:
@@ -141,7 +145,7 @@ class HttpApp:
             return await self._post(headers, principal, receive, send)
         version = headers.get("mcp-protocol-version") or ""
         if method not in ("GET", "DELETE") or not self._with_sessions or is_modern(version):
-            await send_json(send, 405, None, [(b"allow", self._methods)])
+            await send_json(send, 405, None, [(b"allow", b"POST" if is_modern(version) else self._methods)])
         elif version and not is_legacy(version):
             await _fail(send, 400, "Bad Request: the MCP-Protocol-Version is not supported")
         else:
@@ -189,34 +193,44 @@ class HttpApp:
         id, sessions = headers.get("mcp-session-id"), posts.sessions
         if id is None or sessions is None:
             return await _fail(send, 400, "Bad Request: the Mcp-Session-Id header is missing")
-        session = sessions.find(id, principal)
-        if session is None:
-            await _fail(send, 404, "Session not found")
-        elif method == "DELETE":
-            sessions.remove(session)
-            await send_json(send, 200, None)
-        elif posts.stopping:
-            await _fail(send, 503, "the server is shutting down")
-        else:
-            await self._listen(session, headers.get("last-event-id"), receive, send)
-            sessions.touch(session)
-
-    async def _listen(self, session: HttpSession, last_event_id: str | None, receive: Receive, send: Send) -> None:
-        """The standing stream, for what belongs to no call; or the rest of a stream that broke off, for "resumption is
-        always via HTTP GET with Last-Event-ID" (2025-11-25 basic/transports, Resumability and Redelivery)."""
-        reading = session.find(last_event_id)
+        try:
+            session = await sessions.find(id, principal)
+            if session is None:
+                return await _fail(send, 404, "Session not found")
+            if method == "DELETE":
+                await sessions.remove(session)
+                return await send_json(send, 200, None)
+            if posts.stopping:
+                return await _fail(send, 503, "the server is shutting down")
+            reading = await sessions.open(session, headers.get("last-event-id"))
+        except LocalProtocolError as error:
+            return await _fail(send, error.status, str(error), error.code)
         if reading is None:
             return await _fail(send, 400, "Bad Request: there is no event with this Last-Event-ID in this session")
-        session.listeners += 1
+        with posts.tally.streaming():
+            await self._listen(reading, receive, send)
+        sessions.touch(session)
+
+    async def _listen(self, reading: Reading, receive: Receive, send: Send) -> None:
+        """The standing stream, for what belongs to no call; or the rest of a stream that broke off, for "resumption is
+        always via HTTP GET with Last-Event-ID" (2025-11-25 basic/transports, Resumability and Redelivery)."""
+        session = reading.session
+        assert session is not None
+
+        async def gone() -> None:
+            scope.cancel()
+
+        session.readings.append(reading)
         try:
             with anyio.CancelScope() as scope:
-                watch = Watch(receive, scope.cancel)
+                watch = Watch(receive, gone)
                 try:
-                    await send_events(send, reading, self.server.limits.keep_alive)
+                    size = await send_events(send, reading, self.server.limits.keep_alive)
+                    session.sent(reading, size)
                 finally:
                     watch.disarm()
         finally:
-            session.listeners -= 1
+            session.readings.remove(reading)
 
 
 async def _body(headers: Headers, receive: Receive, limit: int) -> bytes | int | None:
@@ -244,5 +258,5 @@ def _bearer(headers: Headers) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-async def _fail(send: Send, status: int, text: str) -> None:
-    await send_json(send, status, ErrorResponse(None, ErrorObject(INVALID_REQUEST, text)))
+async def _fail(send: Send, status: int, text: str, code: int = INVALID_REQUEST) -> None:
+    await send_json(send, status, ErrorResponse(None, ErrorObject(code, text)))

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextvars import Context
+
+import anyio
 
 from ...waiter import Waiter
 from ..dispatch import start
 from ..server import Server
+from .fleet import Fleet
 from .posts import Posts
 from .sessions import Sessions
+from .shared_sessions import SharedSessions
+
+_TURNS = 4  # how often sessions are looked after in the time that an idle one lasts
 
 
 class Lifespan:
     """Starts when it is made.
 
-    sessions: whether legacy clients get sessions.
+    sessions: whether legacy clients get sessions.  fleet: where these live; None: here.
     """
 
-    def __init__(self, server: Server, sessions: bool):
+    def __init__(self, server: Server, sessions: bool, fleet: Fleet | None = None):
         self.posts: Posts | None = None
         self._ready = Waiter()
         self._stop = asyncio.Event()
         self._grace = 0.0
         self._loop = asyncio.get_running_loop()
         # Not in the context of the request that happens to be the first.
-        self._task = self._loop.create_task(self._live(server, sessions), context=Context())
+        self._task = self._loop.create_task(self._live(server, sessions, fleet), context=Context())
 
     @property
     def over(self) -> bool:
@@ -48,13 +55,18 @@ class Lifespan:
         if not self._task.cancelled() and (error := self._task.exception()) is not None:
             raise error
 
-    async def _live(self, server: Server, sessions: bool) -> None:
+    async def _live(self, server: Server, with_sessions: bool, fleet: Fleet | None) -> None:
         try:
             async with start(server) as dispatcher:
-                self.posts = Posts(dispatcher, Sessions(server.limits) if sessions else None)
-                self._ready.resolve(self.posts)
+                sessions = None
+                if with_sessions:
+                    sessions = Sessions(server.limits) if fleet is None else SharedSessions(dispatcher, fleet)
+                if sessions is not None:
+                    dispatcher.tally.connections.append(sessions)
+                    sessions.on_end = dispatcher.tally.ended
+                self.posts = Posts(dispatcher, sessions)
                 try:
-                    await self._stop.wait()
+                    await self._tend(sessions, server.limits.session_idle / _TURNS)
                 finally:
                     await self.posts.close(self._grace)
         except Exception as error:
@@ -63,3 +75,12 @@ class Lifespan:
             self._ready.fail(error)
         finally:
             self._ready.fail(RuntimeError("the app was stopped while it started"))
+
+    async def _tend(self, sessions: Sessions | None, seconds: float) -> None:
+        """Until it is to end, tend to the sessions."""
+        while not self._stop.is_set():
+            if sessions is not None:
+                await sessions.tend()
+            self._ready.resolve(self.posts)
+            with anyio.move_on_after(seconds if sessions is not None else math.inf):
+                await self._stop.wait()

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 
 from ...errors import ConfigurationError
-from ..state import ENVIRONMENT
+from ..keyring import ENVIRONMENT
 from .app import HttpApp
 from .workers import bind_shared, supervise
 

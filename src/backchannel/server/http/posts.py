@@ -31,7 +31,8 @@ from ..session import Session
 from ..streams import EventStream
 from .reply import Reply
 from .responses import Receive, Send, Watch, send_json
-from .sessions import HttpSession, Sessions
+from .session import HttpSession
+from .sessions import Sessions
 
 _LAST_WORDS = 1.0  # seconds for handlers to end that were cancelled
 
@@ -44,6 +45,7 @@ class Posts:
 
     def __init__(self, dispatcher: Dispatcher, sessions: Sessions | None):
         self.sessions = sessions
+        self.tally = dispatcher.tally
         self.stopping = False
         self._dispatcher = dispatcher
         self._limits = dispatcher.server.limits
@@ -69,7 +71,7 @@ class Posts:
         self.stopping = True
         self._dispatcher.closing.set()
         if self.sessions is not None:
-            self.sessions.hang_up()
+            self.sessions.hang_up([exchange.stream for exchange in self._running])
         await self._settle(grace)
         if self.sessions is not None:
             self.sessions.close()
@@ -84,7 +86,7 @@ class Posts:
                 await self._one_ended.wait()
 
     async def _legacy(self, post: Legacy, principal: Principal | None, receive: Receive, send: Send) -> None:
-        session = self._session(post, principal)
+        session = await self._session(post, principal)
         if isinstance(session, Refusal):
             return await send_json(send, session.status, session.error)
         message = post.message
@@ -99,8 +101,12 @@ class Posts:
         if not isinstance(event, Incoming):
             # It was a notification or a response: "202 Accepted with no body", or else "a JSON-RPC error response that
             # has no id" (2025-11-25 basic/transports, Sending Messages).
-            error = _error(None, message.message, message.code) if isinstance(message, Malformed) else None
-            return await send_json(send, 202 if error is None else 400, error)
+            fault = await self._tell(session)
+            if isinstance(message, Malformed):
+                return await send_json(send, 400, _error(None, message.message, message.code))
+            if fault is not None:
+                return await send_json(send, fault.status, _error(None, str(fault), fault.code))
+            return await send_json(send, 202, None)
         exchange = self._exchange(event.request, session, reply)
         if isinstance(exchange, LocalProtocolError | UnsupportedVersion):
             session.peer.finish(event.request.id)
@@ -125,12 +131,16 @@ class Posts:
                 exchange.session = None
             return exchange
 
-        def gone() -> None:
-            for exchange in exchanges if alone else ():
-                exchange.cancel("the client has left")
+        async def gone() -> None:
             reply.leave()
+            if alone or await self._is_lost(reply.stream):
+                for exchange in exchanges:
+                    exchange.cancel("the client has left")
 
         answers, exchanges = take(batch, session, begin)
+        fault = await self._tell(session)
+        if fault is not None:
+            answers.append(_error(None, str(fault), fault.code))
         if not answers and not exchanges:
             return await send_json(send, 202, None)
         self._running.update(exchanges)
@@ -148,7 +158,7 @@ class Posts:
             self._running.difference_update(exchanges)
             self._one_ended.set()
 
-    def _session(self, post: Legacy, principal: Principal | None) -> Session | Refusal:
+    async def _session(self, post: Legacy, principal: Principal | None) -> Session | Refusal:
         """The session that a message belongs to: one that is there, one that begins, or one for this message alone."""
         message, sessions = post.message, self.sessions
         if sessions is None:
@@ -158,7 +168,10 @@ class Posts:
             return alone
         id = message.id if isinstance(message, Request | Malformed) else None
         if post.session_id is not None:
-            session = sessions.find(post.session_id, principal)
+            try:
+                session = await sessions.find(post.session_id, principal)
+            except LocalProtocolError as error:
+                return Refusal(error.status, _error(id, str(error), error.code))
             return session or Refusal(404, _error(id, "Session not found"))
         if _starts(message):
             session = sessions.new(principal)
@@ -178,7 +191,7 @@ class Posts:
             return error
 
     def _reply(self, send: Send, accept: Accept, session: HttpSession | None = None, single: bool = False) -> Reply:
-        return Reply(send, accept, self._dispatcher.nursery, self._limits.keep_alive, session, single)
+        return Reply(send, accept, self.tally, self._limits.keep_alive, session, single)
 
     async def _respond(self, exchange: Exchange, reply: Reply, receive: Receive) -> None:
         """Serve a request. In a session a client that leaves does not cancel it: "Disconnection SHOULD NOT be
@@ -186,10 +199,10 @@ class Posts:
         SSE response stream MUST be treated by the server as cancellation" (basic/transports/streamable-http)."""
         session, id = exchange.session, exchange.request.id
 
-        def gone() -> None:
-            if session is None:
-                exchange.cancel("the client has left")
+        async def gone() -> None:
             reply.leave()
+            if session is None or await self._is_lost(reply.stream):
+                exchange.cancel("the client has left")
 
         if session is not None:
             session.peer.serve(id, exchange)
@@ -218,11 +231,38 @@ class Posts:
         elif isinstance(response, ErrorResponse):
             status = STATUS.get(response.error.code, 200) if exchange.version.is_modern else 200
         elif self.sessions is not None and isinstance(exchange.session, HttpSession):
-            if exchange.name == "initialize":
-                self.sessions.keep(exchange.session)
+            refusal = await self._keep(exchange, exchange.session, self.sessions)
+            if refusal is not None:
+                response, status = _error(exchange.request.id, str(refusal), refusal.code), refusal.status
+            elif exchange.name == "initialize":
                 reply.headers.append((b"mcp-session-id", exchange.session.id.encode()))
-            self.sessions.touch(exchange.session)
         await reply.finish(response, status)
+
+    async def _keep(self, exchange: Exchange, session: HttpSession, sessions: Sessions) -> LocalProtocolError | None:
+        """Keep what a request has made of its session. Returns the error if that cannot be."""
+        try:
+            if exchange.name == "initialize":
+                await sessions.keep(session, exchange)
+        except LocalProtocolError as error:
+            return error
+        sessions.touch(session)
+        return await self._tell(session)
+
+    async def _tell(self, session: Session) -> LocalProtocolError | None:
+        """Hand on what other places of a session have to know. Returns the error if that cannot be."""
+        if self.sessions is not None and isinstance(session, HttpSession) and session.words:
+            try:
+                await self.sessions.tell(session)
+            except LocalProtocolError as error:
+                return error
+        return None
+
+    async def _is_lost(self, stream: EventStream) -> bool:
+        """Wait until a client that has left a call of its session has not come back in time."""
+        if self._limits.away is None:
+            return False
+        await stream.abandoned(self._limits.away)
+        return True
 
 
 def _starts(message: Message | Malformed) -> bool:

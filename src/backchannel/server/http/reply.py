@@ -2,8 +2,8 @@
 
 How it works: what a call sends goes into its stream. The first message, or a long silence, starts a writer, which is
 the reader of that stream; a response that comes before that is sent as JSON, and no writer ever runs. In a session the
-stream is a log that a client which lost its connection goes on reading by GET, so the call does not mind; elsewhere
-the stream ends with its connection.
+stream is a log that a client which lost its connection goes on reading by GET, so the call does not mind, and may even
+dismiss the reader; elsewhere the stream ends with its connection.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ import logging
 
 import anyio
 
-from ...nursery import Nursery
 from ...protocol.http import Accept
 from ...protocol.jsonrpc import Answers, Outcome
+from ..gauges import Tally
 from ..streams import LIMIT, EventStream
 from .responses import RawHeaders, Send, send_events, send_json
-from .sessions import KEEP, HttpSession, Reading
+from .session import HttpSession, Reading
 
 logger = logging.getLogger("backchannel.http")
-_KEPT = 65536  # bytes of a stream that was sent whole, over which it is not kept
 
 
 class Reply:
     """Answers one request.
 
-    accept: what the client can read.  nursery: runs the writer.  keep_alive: seconds.  session: where the stream can be
+    accept: what the client can read.  tally: of the server, whose nursery runs the writer.  keep_alive: seconds.  session: where the stream can be
     resumed.  single: nothing may come before the response.
     """
 
@@ -35,17 +34,22 @@ class Reply:
         self,
         send: Send,
         accept: Accept,
-        nursery: Nursery,
+        tally: Tally,
         keep_alive: float,
         session: HttpSession | None = None,
         single: bool = False,
     ):
         self.streams = accept.sse and not single
         self.headers: RawHeaders = []
-        self.stream = EventStream(self.begin, LIMIT if self.streams else 0, KEEP if session is not None else 0)
+        limit = LIMIT if self.streams else 0
+        self.stream = (
+            session.events.new(self.begin, limit, self.streams and session.polls)
+            if session is not None
+            else EventStream(self.begin, limit)
+        )
         self._send = send
         self._accept = accept
-        self._nursery = nursery
+        self._tally = tally
         self._keep_alive = keep_alive
         self._session = session
         self._left = False
@@ -54,20 +58,20 @@ class Reply:
 
     def begin(self) -> None:
         """Begin the event stream, where the client can read one and is still there."""
-        if self._written is None and self._accept.sse and not self._left and not self._nursery.closed:
+        if self._written is None and self._accept.sse and not self._left and not self._tally.nursery.closed:
             self._written = asyncio.Event()
-            self._nursery.start(self._write, self._written)
+            self._tally.nursery.start(self._write, self._written)
 
     async def _write(self, written: asyncio.Event) -> None:
         session, stream = self._session, self.stream
         reading = session.add(stream) if session is not None else Reading(stream)
         try:
-            with anyio.CancelScope() as self._scope:
+            with self._tally.streaming(), anyio.CancelScope() as self._scope:
                 if self._left:
                     self._scope.cancel()
                 size = await send_events(self._send, reading, self._keep_alive, self.headers)
-                if session is not None and stream.closed and size > _KEPT:
-                    session.forget(reading)
+                if session is not None:
+                    session.sent(reading, size)
         finally:
             written.set()
 
@@ -107,3 +111,4 @@ class Reply:
         """The request has ended, in whatever way."""
         self.leave()
         self.stream.close()
+        self._tally.dropped += self.stream.dropped

@@ -14,7 +14,7 @@ from ...errors import LocalProtocolError
 from ...protocol.jsonrpc import Answers, ErrorObject, ErrorResponse, Message, Request, encode_anyway
 from ...protocol.sse import COMMENT, encode_event
 from ..channel import encoded
-from .sessions import Reading
+from .session import Reading
 
 logger = logging.getLogger("backchannel.http")
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -46,15 +46,15 @@ async def send_json(
 
 
 async def send_events(send: Send, reading: Reading, keep_alive: float, headers: RawHeaders | None = None) -> int:
-    """An event stream until its end, or until another connection reads it: one event a message, a comment after
-    `keep_alive` seconds of silence. Returns how many bytes were sent."""
+    """An event stream until its end, or until another connection reads it or this one is dismissed: one event a
+    message, a comment after `keep_alive` seconds of silence. Returns how many bytes were sent."""
     stream, size = reading.stream, 0
-    reader = stream.take(reading.after)
+    reader = reading.reader = stream.take(reading.after)
     try:
         await send({"type": "http.response.start", "status": 200, "headers": [*_SSE, *(headers or ())]})
         # "The server SHOULD immediately send an SSE event consisting of an event ID and an empty data field"
-        # (2025-11-25 basic/transports, Sending Messages)
-        chunk = encode_event(b"", id=reading.event_id) if reading.primed else b""
+        # (2025-11-25 basic/transports, Sending Messages). One that reads on has the id of an event before.
+        chunk = encode_event(b"", id=reading.event_id) if reading.polled and stream.prime() else b""
         while True:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
             if len(stream):
@@ -68,12 +68,20 @@ async def send_events(send: Send, reading: Reading, keep_alive: float, headers: 
             else:
                 chunk = await _events(message, reading, reader)
                 size += len(chunk)
-        await send({"type": "http.response.body", "body": b""})
+        # "If the server does close the connection prior to terminating the SSE stream, it SHOULD send an SSE event with
+        # a standard retry field before closing the connection" (2025-11-25 basic/transports, Sending Messages)
+        early = reading.polled and not stream.over
+        await send({"type": "http.response.body", "body": _retry(stream.retry) if early else b""})
     except OSError:
         logger.debug("the client left before its event stream ended")
     finally:
         stream.leave(reader)
     return size
+
+
+def _retry(seconds: float) -> bytes:
+    """An event without an id: where to go on was said by those before it."""
+    return encode_event(b"", retry=round(seconds * 1000))
 
 
 async def _events(message: Message | None, reading: Reading, reader: object) -> bytes:
@@ -98,7 +106,7 @@ def _event(message: Message, reading: Reading) -> bytes:
 
 
 class Watch:
-    """Calls `gone` if the client leaves before `disarm`, and `quiet` once that many seconds have passed.
+    """Runs `gone` if the client leaves before `disarm`, and calls `quiet` once that many seconds have passed.
 
     It begins with the next turn of the event loop, so that a handler which never yields does not pay for it.
     """
@@ -106,7 +114,7 @@ class Watch:
     def __init__(
         self,
         receive: Receive,
-        gone: Callable[[], None],
+        gone: Callable[[], Awaitable[None]],
         quiet: Callable[[], None] | None = None,
         seconds: float = 0.0,
     ):
@@ -129,7 +137,7 @@ class Watch:
                 pass
         except OSError:  # what a server may raise once the client has left
             logger.debug("the client left")
-        self._gone()
+        await self._gone()
 
     def disarm(self) -> None:
         """Stop watching."""
