@@ -3,15 +3,19 @@ threads and no sockets takes it by
 
     anyio_backend = fake_time.anyio_backend
 
-so that none of its tests waits, and a test that would hang fails at once.
+so that none of its tests waits, and a test that would hang fails at once. Plain handlers run at once, and not in a
+thread, for which such time would not wait.
 """
 
 import asyncio
 import selectors
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from trio.testing import MockClock
+
+from backchannel.client import answers
 
 
 class _Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
@@ -43,7 +47,12 @@ FAKE_TIME = [
 ]
 
 
+async def _at_once(function: Callable[[], Any]) -> Any:
+    return function()
+
+
 @pytest.fixture(params=FAKE_TIME)
-def anyio_backend(request: pytest.FixtureRequest) -> Any:
+def anyio_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The event loop under an async test."""
+    monkeypatch.setattr(answers, "in_thread", _at_once)
     return request.param

@@ -1,5 +1,6 @@
 """The one dispatcher for what a server asks: gates, the handlers' answers, middleware."""
 
+import dataclasses
 import datetime
 import enum
 import json
@@ -10,7 +11,8 @@ import anyio
 import msgspec
 import pytest
 
-from backchannel.client.answers import Answers, _yes, as_roots
+from backchannel.client.answers import Answers
+from backchannel.client.asked import _yes, as_roots
 from backchannel.errors import ConfigurationError, LocalProtocolError, ProtocolError, RemoteProtocolError
 from backchannel.protocol.types.content import TextContent
 from backchannel.protocol.types.elicitation import ElicitParams, ElicitResult
@@ -52,7 +54,7 @@ async def test_capabilities_are_the_handlers_that_were_given(version: Version) -
     modes = {
         Version.V2024_11_05: None,
         Version.V2025_03_26: None,
-        Version.V2025_06_18: {"form": {}},
+        Version.V2025_06_18: {},  # the modes came with 2025-11-25
     }.get(version, {"form": {}, "url": {}})
     elicitation = {} if modes is None else {"elicitation": modes}
     assert everything == {**elicitation, "sampling": {}, "roots": listed}
@@ -70,6 +72,16 @@ async def test_what_sampling_can_do() -> None:
     assert able.declare(Version.V2026_07_28) == {"sampling": {"tools": {}, "context": {}}}
     assert able.declare(Version.V2025_06_18) == {"sampling": {}}
     assert Answers(sample_tools=True).declare(Version.V2026_07_28) == {}
+
+
+@pytest.mark.rule("R35")
+@pytest.mark.parametrize("version", SUPPORTED)
+async def test_a_request_whose_caller_answers_can_be_asked_any_elicitation(version: Version) -> None:
+    modes = {Version.V2024_11_05: None, Version.V2025_03_26: None, Version.V2025_06_18: {}}
+    able = modes.get(version, {"form": {}, "url": {}})
+    answers = Answers()
+    assert answers.declare(version, by_hand=True) == ({} if able is None else {"elicitation": able})
+    assert answers.declared == {}, "it is of this request alone"
 
 
 # What is refused before anybody is asked.
@@ -274,7 +286,7 @@ async def test_a_sample_handler_gives_a_text_or_a_message() -> None:
     assert seen[0].messages[0].content.text == "Hello"  # type: ignore[union-attr]
     assert (await ask(Answers(sample=lambda question: "Yo"), SAMPLE, conversation()))["content"]["text"] == "Yo"
     for bad in (True, 5, {"role": "assistant"}):
-        with pytest.raises(LocalProtocolError, match="sample handler"):
+        with pytest.raises(LocalProtocolError, match="answer to sampling"):
             await ask(Answers(sample=lambda question, bad=bad: bad), SAMPLE, conversation())  # type: ignore[misc]
 
 
@@ -401,16 +413,16 @@ async def test_methods_of_extensions() -> None:
         await ask(answers, "acme/ask", {})
 
 
-@pytest.mark.rule("R31", "R37")
+@pytest.mark.rule("R29", "R31", "R37", "R131", "R132")
 async def test_middleware_is_an_onion_around_every_kind() -> None:
     answers = Answers(elicit=lambda question: {"n": 1}, sample=lambda question: "hi", roots=[])
     seen: list[str] = []
 
     for name in ("outer", "inner"):
 
-        async def middleware(method: str, question: Any, call_next: Any, name: str = name) -> Any:
-            seen.append(f"{name} {method} {type(question).__name__}")
-            result = await call_next()
+        async def middleware(asked: Any, call_next: Any, name: str = name) -> Any:
+            seen.append(f"{name} {asked.method} {type(asked.params).__name__}")
+            result = await call_next(asked)
             seen.append(f"{name} {type(result).__name__}")
             return result
 
@@ -434,7 +446,7 @@ async def test_middleware_is_an_onion_around_every_kind() -> None:
 
 @pytest.mark.rule("R37")
 async def test_middleware_may_answer_by_itself() -> None:
-    async def never(method: str, question: Any, call_next: Any) -> Any:
+    async def never(asked: Any, call_next: Any) -> Any:
         return ElicitResult("decline")
 
     def person(question: Any) -> Any:
@@ -460,3 +472,53 @@ async def test_a_question_that_was_cancelled_before_its_turn_is_not_shown() -> N
 def test_at_least_one_at_once(limit: int) -> None:
     with pytest.raises(ConfigurationError, match="max_parallel"):
         Answers(max_parallel=limit)
+
+
+# What a version can carry, and what is wrong with a conversation.
+
+
+@pytest.mark.rule("R33")
+async def test_a_conversation_that_breaks_the_rules_is_refused() -> None:
+    """client/sampling, Error Handling: "Tool result missing in request", "Tool results mixed with other content"."""
+    answers = Answers(sample=lambda question: "hi", sample_tools=True)
+    use = {"type": "tool_use", "id": "a", "name": "t", "input": {}}
+    result = {"type": "tool_result", "toolUseId": "a", "content": []}
+    called, text = {"role": "assistant", "content": [use]}, {"type": "text", "text": "x"}
+    for last in ([text], [result, text], [{**result, "toolUseId": "b"}]):
+        with pytest.raises(RemoteProtocolError, match="message 2 of the conversation") as caught:
+            await ask(answers, SAMPLE, {"messages": [called, {"role": "user", "content": last}], "maxTokens": 1})
+        assert caught.value.code == -32602
+    good = {"messages": [called, {"role": "user", "content": [result]}], "maxTokens": 1}
+    assert (await ask(answers, SAMPLE, good))["role"] == "assistant"
+
+
+async def test_the_model_s_answer_has_the_form_of_the_version() -> None:
+    said = CreateMessageResult("assistant", [TextContent("a"), TextContent("b")], "m")
+    answers = Answers(sample=lambda question: said)
+    answers.version = Version.V2025_06_18
+    assert (await ask(answers, SAMPLE, conversation()))["content"] == {"type": "text", "text": "a\nb"}
+    answers.version = Version.V2025_11_25
+    assert len((await ask(answers, SAMPLE, conversation()))["content"]) == 2
+
+
+@pytest.mark.rule("R37")
+async def test_middleware_may_change_what_is_asked() -> None:
+    shown: list[str] = []
+    answers = Answers(elicit=lambda question: shown.append(question.message))
+
+    async def redact(asked: Any, call_next: Any) -> Any:
+        params = msgspec.structs.replace(asked.params, message="(redacted)")
+        return await call_next(dataclasses.replace(asked, params=params))
+
+    answers.middlewares.append(redact)
+    await ask(answers, ELICIT, form())
+    assert shown == ["(redacted)"]
+
+
+async def test_a_page_may_be_done_with() -> None:
+    answers = Answers(elicit_url=lambda question: "done")
+    page = {"mode": "url", "message": "Open", "url": "https://a.test"}
+    assert await ask(answers, ELICIT, page) == {"action": "accept"}
+    answers = Answers(elicit=lambda question: "done")
+    with pytest.raises(LocalProtocolError, match="an elicitation is"):
+        await ask(answers, ELICIT, form())

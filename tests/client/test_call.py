@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 from backchannel.client.call import Call
-from backchannel.errors import ConnectionLost, RequestTimeout
+from backchannel.client.pending import Pending
+from backchannel.errors import ConnectionFailed, ConnectionLost, OutcomeUnknown, RequestTimeout
 from tests.client import fake_time
 
 pytestmark = pytest.mark.anyio
@@ -107,3 +108,46 @@ async def test_errors_and_cancellation_pass_through() -> None:
         with Call("tools/call", 10, 10):
             await anyio.sleep_forever()
     assert outer.cancelled_caught
+
+
+async def test_the_clock_is_held_for_the_time_of_a_block() -> None:
+    with pytest.raises(RequestTimeout):
+        with Call("tools/call", 1) as call:
+            with call.held():
+                await anyio.sleep(10)
+            with pytest.raises(ValueError, match="mine"), call.held():
+                await anyio.sleep(10)
+                raise ValueError("mine")
+            answered = anyio.current_time()
+            await anyio.sleep_forever()
+    assert anyio.current_time() - answered == pytest.approx(1)
+
+
+@pytest.mark.rule("R116")
+@pytest.mark.parametrize("at_risk", [False, True])
+async def test_the_exceptions_that_leave_it_carry_it(at_risk: bool) -> None:
+    pending = Pending.start("tools/call", {"name": "t"})
+    with pytest.raises(ConnectionLost, match="the server died") as lost:
+        with Call("tools/call") as call:
+            call.pending, call.at_risk = pending, at_risk
+            call.lose(ConnectionLost("the server died"))
+            await anyio.sleep_forever()
+    assert type(lost.value) is (OutcomeUnknown if at_risk else ConnectionLost)
+    assert lost.value.pending is pending
+    with pytest.raises(RequestTimeout) as late:
+        with Call("tools/call", 1) as call:
+            call.pending = pending
+            await anyio.sleep_forever()
+    assert late.value.pending is pending
+    for error in (ConnectionFailed("x"), ConnectionLost("x")):
+        with pytest.raises(type(error)), Call("tools/call") as call:
+            call.pending = pending
+            raise error
+        assert error.pending is pending
+    inner = ConnectionLost("of another call")
+    inner.pending = Pending.start("tools/call", {"name": "inner"})
+    with pytest.raises(ConnectionLost), Call("tools/call") as call:
+        call.pending = pending
+        raise inner
+    assert inner.pending.params == {"name": "inner"}
+    assert ConnectionLost("no call").pending is None

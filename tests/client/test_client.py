@@ -17,6 +17,7 @@ from backchannel.errors import (
     ConfigurationError,
     ConnectionFailed,
     ConnectionLost,
+    OutcomeUnknown,
     RemoteProtocolError,
     RequestTimeout,
 )
@@ -236,7 +237,7 @@ async def test_errors_of_a_call_are_plain_exceptions() -> None:
     async with Client(script) as client:
         with pytest.raises(BackchannelError) as caught:
             await client.call_tool("t")
-        assert type(caught.value) is ConnectionLost
+        assert type(caught.value) is OutcomeUnknown
         with pytest.raises(BackchannelError) as caught:
             await client.request("prompts/get")
         assert type(caught.value) is RemoteProtocolError

@@ -7,8 +7,7 @@ import logging
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
@@ -16,12 +15,13 @@ import anyio
 import pytest
 import trio
 
-from backchannel.client import http
+from backchannel.client import cursor, http
 from backchannel.client.answers import Answers
 from backchannel.client.connect import connect
 from backchannel.client.connection import Connection
 from backchannel.client.endpoint import _proxy
 from backchannel.client.http import HttpTransport
+from backchannel.client.transport import SessionGone
 from backchannel.errors import (
     AuthRequired,
     ConfigurationError,
@@ -35,123 +35,10 @@ from backchannel.protocol.jsonrpc import ErrorResponse, Malformed, Message, Noti
 from backchannel.protocol.types.base import Implementation
 from backchannel.protocol.types.requests import CallToolParams, RequestMeta
 from backchannel.protocol.versions import META_VERSION, Version
+from tests.client.http_server import BOUND, Got, Script, Server, error, message, response, serving
 
-BOUND = 20
 LEGACY, MODERN = Version.V2025_11_25, Version.V2026_07_28
 on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
-
-
-@dataclass
-class Got:
-    """One request that reached the server, and the means to answer it byte by byte."""
-
-    method: str
-    path: str
-    headers: dict[str, str]
-    body: bytes
-    connection: int
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    left: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body) if self.body else {}
-
-    async def reply(self, status: int = 200, body: Any = b"", **headers: str) -> None:
-        """A whole response; a body that is not bytes becomes JSON."""
-        if not isinstance(body, bytes):
-            body, headers = json.dumps(body).encode(), {"content_type": "application/json", **headers}
-        lines = [f"HTTP/1.1 {status} Whatever", f"content-length: {len(body)}"]
-        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-        self.writer.write("\r\n".join([*lines, "", ""]).encode() + body)
-        await self.writer.drain()
-
-    async def result(self, value: Any, **headers: str) -> None:
-        await self.reply(200, {"jsonrpc": "2.0", "id": self.json.get("id"), "result": value}, **headers)
-
-    async def stream(self, **headers: str) -> None:
-        """Begin a stream of events."""
-        lines = ["HTTP/1.1 200 OK", "transfer-encoding: chunked", "content-type: text/event-stream; charset=utf-8"]
-        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-        self.writer.write("\r\n".join([*lines, "", ""]).encode())
-        await self.writer.drain()
-
-    async def event(self, message: Any = None, id: str | None = None, **fields: Any) -> None:
-        fields = {"id": id, **fields, "data": "" if message is None else json.dumps(message)}
-        await self.raw("".join(f"{name}: {value}\n" for name, value in fields.items() if value is not None) + "\n")
-
-    async def raw(self, text: str | bytes) -> None:
-        data = text.encode() if isinstance(text, str) else text
-        self.writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-        await self.writer.drain()
-
-    async def end(self) -> None:
-        self.writer.write(b"0\r\n\r\n")
-        await self.writer.drain()
-
-    def drop(self) -> None:
-        self.writer.transport.abort()
-
-    async def wait(self) -> None:
-        """Do nothing until the client has closed the connection; then `left` is set."""
-        with contextlib.suppress(ConnectionError):
-            assert await self.reader.read(1) == b""
-        self.left.set()
-
-
-Script = Callable[[Got], Awaitable[None]]
-
-
-@dataclass
-class Server:
-    script: Script
-    port: int = 0
-    got: list[Got] = field(default_factory=list)
-    connections: int = 0
-    failures: list[BaseException] = field(default_factory=list)
-    tasks: set[Any] = field(default_factory=set)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/mcp?key=url-secret"
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.tasks.add(asyncio.current_task())
-        self.connections += 1
-        number = self.connections
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-                method, path, _ = head[0].split(" ")
-                fields = [line.partition(": ") for line in head[1:] if line]
-                headers = {name.lower(): value for name, _, value in fields}
-                body = await reader.readexactly(int(headers.get("content-length", 0)))
-                got = Got(method, path, headers, body, number, reader, writer)
-                self.got.append(got)
-                await self.script(got)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        except Exception as error:
-            self.failures.append(error)
-        finally:
-            writer.close()
-
-
-@contextlib.asynccontextmanager
-async def serving(script: Script) -> AsyncIterator[Server]:
-    server = Server(script)
-    listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    server.port = listener.sockets[0].getsockname()[1]
-    try:
-        with anyio.fail_after(2 * BOUND):
-            yield server
-    finally:
-        listener.close()
-        for task in server.tasks:
-            task.cancel()
-        await asyncio.gather(*server.tasks, return_exceptions=True)
-    assert server.failures == []
 
 
 class Ear:
@@ -218,18 +105,6 @@ async def in_session(
         yield transport, ear, server
 
 
-def message(method: str, **params: Any) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "method": method, "params": params}
-
-
-def response(id: Any, result: Any) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": id, "result": result}
-
-
-def error(id: Any, code: int, data: Any = None) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no", "data": data}}
-
-
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Time is fake: what would be slept is noted."""
@@ -240,6 +115,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         await anyio.lowlevel.checkpoint()
 
     monkeypatch.setattr(anyio, "sleep", sleep)
+    monkeypatch.setattr(cursor, "jitter", lambda: 0)
     return noted
 
 
@@ -714,7 +590,7 @@ async def test_a_resumption_has_a_limit(pauses: list[float]) -> None:
         with pytest.raises(ConnectionLost, match="could not be resumed") as caught:
             await transport.send(Request(1, "tools/call", {"name": "x"}))
         assert [got.method for got in server.got] == ["POST"] + ["GET"] * 5
-    assert pauses == [1.0] * 5
+    assert pauses == [1, 2, 4, 8, 16]
     assert isinstance(caught.value.__cause__, RemoteProtocolError)
 
 
@@ -738,7 +614,7 @@ async def test_streams_that_end_again_and_again_without_an_event_have_a_limit(pa
         with pytest.raises(ConnectionLost, match="could not be resumed"):
             await transport.send(Request(1, "tools/call", {"name": "x"}))
     assert polls == 150
-    assert set(pauses) == {0.0}
+    assert set(pauses) == {0.01}, "as soon as the server said, but not in a tight loop"
 
 
 @pytest.mark.anyio
@@ -907,9 +783,9 @@ async def test_a_session_that_is_gone_is_told_apart() -> None:
         await got.reply(404, error(got.json.get("id"), -32001))
 
     async with in_session(script) as (transport, ear, _):
-        with pytest.raises(RemoteProtocolError, match="does not know this session") as caught:
+        with pytest.raises(SessionGone, match="does not know this session") as caught:
             await transport.send(Request(1, "tools/list"))
-    assert (caught.value.status, caught.value.code) == (404, -32001)
+    assert isinstance(caught.value, ConnectionFailed), "what was sent has certainly not run"
     assert "session-secret" not in str(caught.value)
     assert ear.messages == []
 
@@ -1106,24 +982,30 @@ async def test_the_get_stream_of_a_session(pauses: list[float]) -> None:
 @pytest.mark.anyio
 @on_asyncio
 @pytest.mark.rule("R82")
-async def test_no_call_overtakes_the_get_stream() -> None:
+async def test_no_call_overtakes_the_get_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a server sends there, such as a question of the next call, is lost before the stream is open."""
     asked, headers = asyncio.Event(), asyncio.Event()
 
     async def script(got: Got) -> None:
+        if got.method != "GET":
+            return await got.result({})
         asked.set()
         await headers.wait()
         await got.stream()
         await got.wait()
 
-    async with in_session(script) as (transport, _, _server):
-        listening = asyncio.create_task(transport.listen())
+    monkeypatch.setattr(http, "_OPENING", BOUND)
+    async with in_session(script) as (transport, ear, server):
+        await transport.listen()
+        call = asyncio.create_task(transport.send(Request(1, "tools/list")))
         await asked.wait()
-        await asyncio.sleep(0.05)
-        assert not listening.done()
+        for _ in range(100):
+            await anyio.lowlevel.checkpoint()
+        assert [got.method for got in server.got] == ["GET"]
         headers.set()
         async with asyncio.timeout(BOUND):
-            await listening
+            await call
+    assert ear.results == [{}]
 
 
 @pytest.mark.anyio
@@ -1137,14 +1019,18 @@ async def test_a_get_stream_that_says_nothing_is_not_waited_for_long(monkeypatch
             await got.stream()
             await got.event(message("n"))
             await got.wait()
+        elif got.method == "POST":
+            await got.result({})
         else:
             await got.reply(200)
 
     monkeypatch.setattr(http, "_OPENING", 0.05)
     async with in_session(script) as (transport, ear, _):
-        await transport.listen()
+        await transport.listen()  # returns at once
+        await transport.send(Request(1, "tools/list"))
+        assert ear.results == [{}]
         headers.set()
-        await ear.hear(1)  # it is read all the same
+        await ear.hear(2)  # it is read all the same
 
 
 @pytest.mark.anyio

@@ -208,6 +208,32 @@ async def test_states_without_questions_end_too() -> None:
             await client.call_tool("t")
 
 
+async def test_the_server_is_not_pressed_for_a_round_in_which_nothing_is_asked() -> None:
+    """The first retry goes out at once; the others wait, ever longer, up to a limit."""
+    times: list[float] = []
+
+    def answer(params: Json) -> Json:
+        times.append(anyio.current_time())
+        return questions("s", a=(ELICIT, form())) if len(times) == 10 else questions("s") if len(times) < 13 else DONE
+
+    script = Script(MODERN, {"tools/call": answer})
+    async with Client(script, elicit=lambda q: {"n": 1}, timeout=1) as client:
+        assert (await client.call_tool("t")).text == "done"
+    pauses = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    assert pauses == pytest.approx([0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 0, 0, 0.1])
+
+
+@pytest.mark.rule("R62")
+async def test_a_call_that_is_cancelled_between_such_rounds_is_not_sent_again() -> None:
+    script = script_of(questions("s"))
+    async with Client(script) as client:
+        with anyio.move_on_after(1):
+            await client.call_tool("t")
+        rounds_sent = len(sent(script))
+        await anyio.sleep(100)
+    assert len(sent(script)) == rounds_sent
+
+
 # Results that are none.
 
 
@@ -310,15 +336,15 @@ async def test_as_many_at_once_as_the_limit(limit: int | None) -> None:
     assert peak == (limit or 8)
 
 
-@pytest.mark.rule("R31", "R37")
+@pytest.mark.rule("R29", "R31", "R37")
 async def test_input_requests_and_reverse_calls_pass_the_same_dispatcher() -> None:
     seen: dict[str, list[str]] = {}
     for version in BOTH:
         script = Script(version)
 
-        async def middleware(method: str, question: Any, call_next: Any, version: str = version) -> Any:
-            seen.setdefault(version, []).append(f"{method} {type(question).__name__}")
-            return await call_next()
+        async def middleware(asked: Any, call_next: Any, version: str = version) -> Any:
+            seen.setdefault(version, []).append(f"{asked.method} {type(asked.params).__name__}")
+            return await call_next(asked)
 
         client = Client(script, elicit=lambda q: {"n": 1}, sample=lambda q: "hi", roots=[], version=version)
         assert client.answer_middleware(middleware) is middleware
@@ -609,3 +635,17 @@ async def test_progress_of_every_round_is_given_in_order() -> None:
             script.result(request, result)
     assert seen == [0, 0.5, 1, 1.5, 2, 2.5]
     assert len(set(tokens)) == 3
+
+
+@pytest.mark.rule("R140")
+async def test_progress_does_not_go_back_when_a_round_begins_at_the_beginning() -> None:
+    script, seen = Script(MODERN), []
+    async with Client(script, elicit=lambda q: {"n": 1}) as client, anyio.create_task_group() as group:
+        group.start_soon(lambda: client.call_tool("t", progress=lambda p: seen.append(p.progress)))
+        for values, result in (([1, 50], questions("s", a=(ELICIT, form()))), ([1, 50, 51, 100], DONE)):
+            request = await script.next("tools/call")
+            token = request["params"]["_meta"]["progressToken"]
+            for value in values:
+                script.give({"method": "notifications/progress", "params": {"progressToken": token, "progress": value}})
+            script.result(request, result)
+    assert seen == [1, 50, 51, 100]

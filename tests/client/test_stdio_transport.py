@@ -17,8 +17,11 @@ import anyio
 import msgspec
 import pytest
 
+from backchannel import Client
+from backchannel.client import stdio
 from backchannel.client.stdio import INHERITED, StdioServer, StdioTransport
-from backchannel.errors import ConfigurationError, ConnectionFailed, ConnectionLost, LocalProtocolError
+from backchannel.client.transport import SessionGone
+from backchannel.errors import ConfigurationError, ConnectionFailed, ConnectionLost, LocalProtocolError, OutcomeUnknown
 from backchannel.protocol.jsonrpc import ErrorResponse, Malformed, Message, Notification, Request, Response
 from backchannel.protocol.versions import Version
 
@@ -711,3 +714,146 @@ def test_an_event_loop_that_ends_takes_the_process_with_it(script: Callable[...,
     done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND)
     assert done.returncode == 0, done.stderr
     assert gone(int(done.stdout))
+
+
+# Starting it again
+
+
+@pytest.mark.anyio
+async def test_a_server_that_crashes_is_started_again_so_many_times(script: Callable[..., Path]) -> None:
+    path = script("""
+        for message in lines():
+            if message["method"] == "die":
+                sys.exit(3)
+            answer(message["id"], os.getpid())
+    """)
+    transport, ear = StdioTransport(StdioServer(sys.executable, path, restart=2, stderr="capture")), Ear()
+    with anyio.fail_after(2 * BOUND):
+        await transport.open(ear.receive, ear.lost)
+        pids = set()
+        for death in range(1, 4):
+            await transport.send(Request(death, "ping"))
+            await ear.hear(death)
+            pids.add(ear.results[-1])
+            assert ear.results[-1] == transport.pid
+            await transport.send(Notification("die"))
+            await ear.until(lambda death=death: len(ear.losses) == death)
+        assert [type(loss) for loss in ear.losses] == [SessionGone, SessionGone, ConnectionLost]
+        assert all("exited with code 3" in str(loss) for loss in ear.losses)
+        with pytest.raises(ConnectionLost, match="exited with code 3"):
+            await transport.send(Request(9, "ping"))
+        await transport.close()
+    assert len(pids) == 3
+    assert all(gone(pid) for pid in pids)
+
+
+@pytest.mark.anyio
+async def test_after_a_long_life_a_death_is_the_first_again(
+    script: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "_STABLE", 0.0)
+    path = script("next(lines())\n")
+    transport, ear = StdioTransport(StdioServer(sys.executable, path, restart=1, stderr="capture")), Ear()
+    with anyio.fail_after(2 * BOUND):
+        await transport.open(ear.receive, ear.lost)
+        for death in range(1, 4):
+            await transport.send(Notification("die"))
+            await ear.until(lambda death=death: len(ear.losses) == death)
+        await transport.close()
+    assert [type(loss) for loss in ear.losses] == [SessionGone] * 3
+
+
+@pytest.mark.anyio
+async def test_a_command_that_is_not_there_any_more_is_the_end(script: Callable[..., Path], tmp_path: Path) -> None:
+    command = tmp_path / "server"
+    command.write_text(f"#!{sys.executable}\nimport sys\nsys.stdin.readline()\n")
+    command.chmod(0o755)
+    transport, ear = StdioTransport(StdioServer(command, restart=5, stderr="capture")), Ear()
+    with anyio.fail_after(2 * BOUND):
+        await transport.open(ear.receive, ear.lost)
+        command.unlink()
+        await transport.send(Notification("die"))
+        await ear.until(lambda: len(ear.losses) == 2)
+        assert [type(loss) for loss in ear.losses] == [SessionGone, ConnectionLost]
+        assert "cannot launch" in str(ear.losses[1])
+        with pytest.raises(ConnectionLost):
+            await transport.send(Notification("n"))
+        await transport.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.case("G04")
+async def test_closed_while_it_waits_to_be_started_again(script: Callable[..., Path]) -> None:
+    path = script("sys.exit(1)\n")
+    transport, ear = StdioTransport(StdioServer(sys.executable, path, restart=100, stderr="capture")), Ear()
+    with anyio.fail_after(BOUND):
+        await transport.open(ear.receive, ear.lost)
+        await ear.until(lambda: len(ear.losses) >= 3)
+        sending = anyio.Event()
+
+        async def send() -> None:
+            sending.set()
+            with pytest.raises(ConnectionLost):
+                while True:
+                    await transport.send(Notification("n"))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(send)
+            await sending.wait()
+            await transport.close()
+    assert gone(transport.pid)
+    assert all(type(loss) is SessionGone for loss in ear.losses)
+
+
+SERVED = """
+    from pathlib import Path
+
+    from backchannel import Context, Server, run
+
+    server = Server("s")
+    log = Path(sys.argv[1])
+
+    @server.tool(annotations={"readOnlyHint": True})
+    async def look(ctx: Context) -> str:
+        log.write_text(log.read_text() + "look\\n")
+        if log.read_text().count("look") == 1:
+            os._exit(3)
+        return "seen"
+
+    @server.tool
+    async def pay(ctx: Context) -> str:
+        log.write_text(log.read_text() + "pay\\n")
+        if log.read_text().count("pay") == 1:
+            os._exit(3)
+        return "paid"
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        return (await ctx.elicit("Name?", str)).unwrap()
+
+    run(server)
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("R116")
+@pytest.mark.case("C06", "F04")
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_calls_go_on_with_a_server_that_was_started_again(
+    version: str, script: Callable[..., Path], tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("")
+    server = StdioServer(
+        sys.executable, script(SERVED), log, restart=3, stderr="capture", env={"PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    with anyio.fail_after(2 * BOUND):
+        async with Client(server, version=version, elicit=lambda question: {"value": "Ada"}) as client:
+            assert len([tool async for tool in client.tools()]) == 3
+            assert (await client.call_tool("look")).text == "seen", "it may run twice, so it did"
+            with pytest.raises(OutcomeUnknown, match="exited with code 3") as caught:
+                await client.call_tool("pay")
+            assert log.read_text() == "look\nlook\npay\n"
+            assert (await client.resume(caught.value.pending)).text == "paid"
+            assert (await client.call_tool("ask")).text == "Ada"
+            assert client.gauges().reconnects == 2

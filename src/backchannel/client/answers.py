@@ -4,43 +4,38 @@ requests of the stateless one."""
 from __future__ import annotations
 
 import inspect
+import math
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import msgspec
+import anyio.to_thread
 
-from ..errors import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    ConfigurationError,
-    LocalProtocolError,
-    RemoteProtocolError,
-)
-from ..protocol.forms import check_content, with_defaults
-from ..protocol.jsonrpc import encode
-from ..protocol.types.elicitation import ElicitParams, ElicitResult
-from ..protocol.types.roots import ListRootsResult, Root
-from ..protocol.types.sampling import CreateMessageParams, CreateMessageResult, answer
+from ..errors import INVALID_PARAMS, METHOD_NOT_FOUND, ConfigurationError, RemoteProtocolError
+from ..protocol.conversation import problem
+from ..protocol.types.elicitation import ElicitParams
+from ..protocol.types.roots import Root
+from ..protocol.types.sampling import CreateMessageParams, CreateMessageResult
 from ..protocol.versions import FEATURES, Version
+from .asked import Asked, as_roots
+from .onion import onion
+from .sampled import fitted
 from .turns import Turn, Turns
 
 ElicitHandler = Callable[[ElicitParams], Awaitable[Any] | Any]
 """Takes the question; returns the content as a dict (accepted), True (accepted: yes, where the only required field is a
-boolean, and the form's defaults), None or "cancel", False or "decline", or an ElicitResult."""
+boolean, and the form's defaults), None or "cancel", False or "decline", or an ElicitResult. For a page to open, True is
+the person's consent, and "done" says besides that they are done there."""
 SampleHandler = Callable[[CreateMessageParams], Awaitable[Any] | Any]
 """Takes the conversation; returns the model's text, a CreateMessageResult, or None or False: the person refuses."""
 RootsSource = Sequence[str | os.PathLike[str] | Root] | Callable[[], Awaitable[Any] | Any]
 """Paths, `file:` URIs or Roots, or a function that gives them."""
 MethodHandler = Callable[[dict[str, Any]], Awaitable[Any] | Any]
 """Takes the params of a request that the specification does not know; returns the result, an object."""
-Middleware = Callable[[str, Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+AnswerMiddleware = Callable[[Asked, Callable[[Asked], Awaitable[Any]]], Awaitable[Any]]
 
-_REJECTED = -1  # "User rejected sampling request" (client/sampling, Error Handling)
 MAX_PARALLEL = 8
 """How many questions are answered at once."""
 _answering: ContextVar[tuple[Answers, ...]] = ContextVar("answering", default=())
@@ -54,7 +49,11 @@ class Answers:
     the tools, and the `include_context`, that come with one.  roots: the directories.  max_parallel: how many questions
     are answered at once; asking for the roots, and what is asked by a call that a handler makes, are not counted.
 
-    A handler refuses with a JSON-RPC error of its choice by raising ProtocolError.
+    A handler that is no coroutine function runs in a worker thread. A handler refuses with a JSON-RPC error of its
+    choice by raising ProtocolError.
+
+    `version`: of the answers, once one is spoken.  `open`: how many questions there are now.  `middlewares`: around
+    each answer, the outermost first.
 
     Raises: ConfigurationError.
     """
@@ -76,29 +75,32 @@ class Answers:
         self.sample_tools, self.sample_context = sample_tools, sample_context
         self.roots = roots if roots is None or callable(roots) else as_roots(roots)
         self.methods: dict[str, MethodHandler] = {}
-        self.middlewares: list[Middleware] = []
+        self.middlewares: list[AnswerMiddleware] = []
+        self.version: Version | None = None
         self.declared: dict[str, Any] = {}
         self.turns = Turns(max_parallel)
-        self._readers: dict[str, tuple[Any, Callable[[Any], Callable[[], Awaitable[Any]]]]] = {
-            "elicitation/create": (ElicitParams, self._read_elicit),
-            "sampling/createMessage": (CreateMessageParams, self._read_sample),
-            "roots/list": (dict[str, Any], self._read_roots),
-        }
+        self.open = 0
 
-    def declare(self, version: Version) -> dict[str, Any]:
-        """The capabilities to send: exactly what there are handlers for, as far as `version` knows it."""
+    def declare(self, version: Version, *, by_hand: bool = False) -> dict[str, Any]:
+        """The capabilities to send: exactly what there are handlers for, as far as `version` knows it.
+
+        by_hand: the caller of this one request answers; any elicitation can be answered, be it by a no.
+        """
         features = FEATURES[version]
-        self.declared = declared = {}
-        modes = {"form": self.elicit, "url": self.elicit_url}
-        able: dict[str, Any] = {mode: {} for mode, handler in modes.items() if handler and mode in features.elicitation}
+        declared: dict[str, Any] = {}
+        modes = {"form": self.elicit or by_hand, "url": self.elicit_url or by_hand}
+        able: dict[str, Any] = {mode: {} for mode, given in modes.items() if given and mode in features.elicitation}
         if able:
-            declared["elicitation"] = able
+            # An empty object is forms alone, which is all that there was before 2025-11-25.
+            declared["elicitation"] = able if features.elicitation_submodes else {}
         if self.sample is not None:
             extras = {"tools": self.sample_tools, "context": self.sample_context} if features.sampling_tools else {}
             declared["sampling"] = {name: {} for name, wanted in extras.items() if wanted}
         if self.roots is not None:
             # "`listChanged` indicates whether the client will emit notifications" (2025-11-25 client/roots)
             declared["roots"] = {} if version.is_modern else {"listChanged": True}
+        if not by_hand:
+            self.declared = declared
         return declared
 
     @property
@@ -112,95 +114,64 @@ class Answers:
         Raises: RemoteProtocolError: -32601 for a method without a handler, -32602 for params that cannot be read, or
         that want what was not declared.
         """
-        kind, reader = self._readers.get(method, (dict[str, Any], partial(self._read_other, method)))
-        try:
-            question = msgspec.json.decode(params or b"{}", type=kind)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise RemoteProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from error
-        return Question(self, method, question, reader(question))
+        return self.take(Asked.read(method, params))
 
-    def _read_elicit(self, question: ElicitParams) -> Callable[[], Awaitable[ElicitResult]]:
-        mode = question.mode or "form"
+    def take(self, asked: Asked) -> Question:
+        """Take a question in that was read. Raises: as `read`."""
+        return Question(self, asked, self._handler(asked.method, asked.params))
+
+    def _handler(self, method: str, params: Any) -> Callable[[Any], Awaitable[Any]]:
+        """What gives the host's answer to params."""
+        if method == "elicitation/create":
+            return partial(_call, self._elicitor(params.mode or "form"))
+        if method == "sampling/createMessage":
+            return partial(_call, self._sampler(params))
+        if method == "roots/list":
+            if self.roots is None:
+                raise RemoteProtocolError(METHOD_NOT_FOUND, "this client has no roots")
+            return partial(_get, self.roots)
+        handler = self.methods.get(method)
+        if handler is None:
+            raise RemoteProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
+        return partial(_call, handler)
+
+    def _elicitor(self, mode: str) -> ElicitHandler:
         handler = self.elicit_url if mode == "url" else self.elicit
         if handler is None:
             # "a mode not declared in client capabilities: -32602" (2025-11-25 client/elicitation, Error Handling)
             known = self.declared.get("elicitation")
-            code = METHOD_NOT_FOUND if known is None or mode in known else INVALID_PARAMS
+            code = METHOD_NOT_FOUND if known is None or mode in (known or {"form": {}}) else INVALID_PARAMS
             raise RemoteProtocolError(code, f"this client has no elicitation in {mode} mode")
-        if mode == "url":
-            if question.url is None:
-                raise RemoteProtocolError(INVALID_PARAMS, "Invalid params: an elicitation in url mode has a url")
-            return partial(self._elicit_url, handler, question)
-        return partial(self._elicit, handler, question)
+        return handler
 
-    async def _elicit(self, handler: ElicitHandler, question: ElicitParams) -> ElicitResult:
-        schema = question.requested_schema or {}
-        answer = await _call(handler, question)
-        result = ElicitResult("accept", _yes(schema)) if answer is True else _elicit_result(answer)
-        if result.action != "accept":
-            return result
-        content = with_defaults(schema, _as_json(result.content or {}))
-        problems = check_content(schema, content)
-        if problems:
-            raise LocalProtocolError(INVALID_PARAMS, f"the answer breaks the schema: {'; '.join(problems)}")
-        return ElicitResult("accept", content, result.meta)
-
-    async def _elicit_url(self, handler: ElicitHandler, question: ElicitParams) -> ElicitResult:
-        result = _elicit_result(await _call(handler, question))
-        # "For URL mode: The `content` field is omitted" (client/elicitation, Response Actions)
-        return ElicitResult(result.action, None, result.meta)
-
-    def _read_sample(self, question: CreateMessageParams) -> Callable[[], Awaitable[CreateMessageResult]]:
+    def _sampler(self, question: CreateMessageParams) -> SampleHandler:
         if self.sample is None:
             raise RemoteProtocolError(METHOD_NOT_FOUND, "this client has no sampling")
         # "The client MUST return an error if this field is provided but ClientCapabilities.sampling.tools is not
         # declared" (schema, CreateMessageRequestParams)
         if (question.tools is not None or question.tool_choice is not None) and not self.sample_tools:
             raise RemoteProtocolError(INVALID_PARAMS, "this client has no sampling with tools")
-        return partial(self._sample, self.sample, question)
-
-    async def _sample(self, handler: SampleHandler, question: CreateMessageParams) -> CreateMessageResult:
-        result = await _call(handler, question)
-        if isinstance(result, str):
-            return answer(result)
-        if isinstance(result, CreateMessageResult):
-            return result
-        if result is None or result is False:
-            raise LocalProtocolError(_REJECTED, "User rejected sampling request")
-        raise _unusable(result, "sample handler", "a text, a CreateMessageResult, or None or False to refuse")
-
-    def _read_roots(self, question: Any) -> Callable[[], Awaitable[ListRootsResult]]:
-        if self.roots is None:
-            raise RemoteProtocolError(METHOD_NOT_FOUND, "this client has no roots")
-        return partial(self._roots, self.roots)
-
-    async def _roots(self, source: RootsSource) -> ListRootsResult:
-        return ListRootsResult(as_roots(await _call(source) if callable(source) else source))
-
-    def _read_other(self, method: str, params: dict[str, Any]) -> Callable[[], Awaitable[Any]]:
-        handler = self.methods.get(method)
-        if handler is None:
-            raise RemoteProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
-        return partial(self._other, handler, params)
-
-    async def _other(self, handler: MethodHandler, params: dict[str, Any]) -> Any:
-        result = await _call(handler, params)
-        if isinstance(result, dict | msgspec.Struct):
-            return result
-        raise _unusable(result, "handler", "the result as a dict")
+        # "Tool result missing in request", "Tool results mixed with other content" (client/sampling, Error Handling)
+        if (wrong := problem(question.messages)) is not None:
+            raise RemoteProtocolError(INVALID_PARAMS, wrong)
+        return self.sample
 
 
 class Question:
     """One question that has been taken in. `queue` it at once, then `answer` it, which waits for its turn."""
 
-    __slots__ = ("_answers", "_handler", "_turn", "method", "params")
+    __slots__ = ("_answers", "_handler", "_turn", "asked")
 
-    def __init__(self, answers: Answers, method: str, params: Any, handler: Callable[[], Awaitable[Any]]):
-        self.method = method
-        self.params = params
+    def __init__(self, answers: Answers, asked: Asked, handler: Callable[[Any], Awaitable[Any]]):
+        self.asked = asked
         self._answers = answers
         self._handler = handler
         self._turn: Turn | None = None
+
+    @property
+    def method(self) -> str:
+        """Of the question."""
+        return self.asked.method
 
     def queue(self, *, nested: bool) -> None:
         """Take a place among the questions; it has to be answered then. nested: it is asked by a call that a handler
@@ -210,70 +181,36 @@ class Question:
     async def answer(self) -> Any:
         """The result. Raises: LocalProtocolError for an answer that cannot be sent, and whatever the handler raises."""
         assert self._turn is not None
-        async with self._turn:
-            token = _answering.set((*_answering.get(), self._answers))
-            try:
-                call = self._handler
-                for middleware in reversed(self._answers.middlewares):
-                    call = partial(middleware, self.method, self.params, call)
-                return await call()
-            finally:
-                _answering.reset(token)
+        self._answers.open += 1
+        try:
+            async with self._turn:
+                token = _answering.set((*_answering.get(), self._answers))
+                try:
+                    return await onion(self._answers.middlewares, self._result)(self.asked)
+                finally:
+                    _answering.reset(token)
+        finally:
+            self._answers.open -= 1
+
+    async def _result(self, asked: Asked) -> Any:
+        result = asked.result(await self._handler(asked.params))
+        version = self._answers.version
+        return fitted(result, version) if isinstance(result, CreateMessageResult) and version is not None else result
 
 
 async def _call(handler: Callable[..., Any], *args: Any) -> Any:
-    """Call the host's own function, which may be a coroutine function."""
-    value = handler(*args)
+    """Call the host's own function. One that is no coroutine function may block, say for a person, so it gets a thread;
+    that goes on where nobody waits for the answer any more. What it returns may be awaitable all the same."""
+    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None)):  # noqa: B004
+        return await handler(*args)
+    (value,) = await in_thread(lambda: (handler(*args),))  # in a tuple, for trio takes no coroutine from a thread
     return await value if inspect.isawaitable(value) else value
 
 
-def _unusable(value: Any, who: str, what: str) -> LocalProtocolError:
-    return LocalProtocolError(INTERNAL_ERROR, f"a {who} returns {what}, not {type(value).__name__}")
+async def in_thread(function: Callable[[], Any]) -> Any:
+    """Call it in a worker thread, of which there are as many as there are questions."""
+    return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(math.inf))
 
 
-def _elicit_result(value: Any) -> ElicitResult:
-    if isinstance(value, ElicitResult):
-        return value
-    if isinstance(value, Mapping):
-        return ElicitResult("accept", dict(value))
-    if value is None:
-        return ElicitResult("cancel")
-    if isinstance(value, bool):
-        return ElicitResult("accept" if value else "decline")
-    if value in ("accept", "decline", "cancel"):
-        return ElicitResult(value)
-    raise _unusable(value, "elicit handler", "a dict, True, False, None, an action or an ElicitResult")
-
-
-def _yes(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a plain yes: True where one field is required, which is a boolean. Defaults fill in the rest."""
-    properties, required = schema.get("properties"), schema.get("required")
-    if isinstance(properties, Mapping) and isinstance(required, list) and len(required) == 1:
-        field = properties.get(required[0]) if isinstance(required[0], str) else None
-        if isinstance(field, Mapping) and field.get("type") == "boolean":
-            return {required[0]: True}
-    return {}
-
-
-def _as_json(content: dict[str, Any]) -> dict[str, Any]:
-    """The content as the server will see it: dates as text, tuples as lists. Raises: LocalProtocolError."""
-    try:
-        return msgspec.json.decode(encode(content), type=dict[str, Any])
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise LocalProtocolError(INTERNAL_ERROR, f"the answer has no form in JSON: {error}") from error
-
-
-def as_roots(places: Any) -> list[Root]:
-    """Paths, URIs and Roots as Roots. Raises: ConfigurationError: "`uri` MUST be a `file://` URI" (client/roots)."""
-    if isinstance(places, str | bytes | os.PathLike | Root):
-        raise ConfigurationError(f"roots is a list of paths or file:// URIs; write [{places!r}]")
-    return [place if isinstance(place, Root) else Root(_uri(os.fsdecode(place))) for place in places]
-
-
-def _uri(text: str) -> str:
-    """A path as a URI, without its `..`; a URI as it is."""
-    if "://" not in text:
-        return Path(os.path.abspath(text)).as_uri()
-    if text.startswith("file://"):
-        return text
-    raise ConfigurationError(f"{text!r} is no root: give a path, or a URI that begins file://")
+async def _get(roots: RootsSource, params: Any) -> Any:
+    return await _call(roots) if callable(roots) else roots

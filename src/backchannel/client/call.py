@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from ..errors import ConnectionLost, RequestTimeout
+from ..errors import ConnectionFailed, ConnectionLost, OutcomeUnknown, RequestTimeout
+
+if TYPE_CHECKING:
+    from .pending import Pending
+
+E = TypeVar("E", bound=ConnectionFailed | ConnectionLost | RequestTimeout)
 
 
 class Call:
@@ -15,19 +23,30 @@ class Call:
 
     method: what is called.  idle: seconds without a sign of life; this clock stands still while the server's questions
     are answered, and starts again with each round and on progress.  total: seconds for everything; it never stands
-    still.  nested: the call is made by a handler that answers a question.  `questions` has the scopes of those that are
-    known to be asked by this call.
+    still.  nested: the call is made by a handler that answers a question.  by_hand: its caller answers what is asked.
+    `questions` has the scopes of those that are known to be asked by this call.
 
-    Raises: RequestTimeout and ConnectionLost, at the end of the block.
+    `pending` is the call as it stands, for the exceptions that leave it.  `asked`: a reverse call has come while it was
+    in flight.  `at_risk`: a request is out that may not run twice.
+
+    Raises: RequestTimeout, ConnectionLost and OutcomeUnknown, at the end of the block.
     """
 
     def __init__(
-        self, method: str, idle: float | None = None, total: float | None = None, *, nested: bool = False
+        self,
+        method: str,
+        idle: float | None = None,
+        total: float | None = None,
+        *,
+        nested: bool = False,
+        by_hand: bool = False,
     ) -> None:
         self.method = method
         self.questions: set[anyio.CancelScope] = set()
-        self.nested = nested
-        self._idle = idle if idle is not None else math.inf
+        self.nested, self.by_hand = nested, by_hand
+        self.pending: Pending[Any] | None = None
+        self.asked = self.at_risk = False
+        self.idle = idle if idle is not None else math.inf
         self._total = total if total is not None else math.inf
         self._held = 0
         self._lost: Exception | None = None
@@ -35,18 +54,27 @@ class Call:
 
     def restart(self) -> None:
         """A sign of life: the idle clock starts again."""
-        idle = math.inf if self._held else anyio.current_time() + self._idle
+        idle = math.inf if self._held else anyio.current_time() + self.idle
         self._scope.deadline = min(self._end, idle)
 
     def hold(self) -> None:
-        """A question is asked: the idle clock stands still."""
+        """The server is not waited for, say because a question is asked: the idle clock stands still."""
         self._held += 1
         self.restart()
 
     def resume(self) -> None:
-        """It was answered: the idle clock starts again if it was the last."""
+        """That is over: the idle clock starts again if it was the last."""
         self._held -= 1
         self.restart()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """For the time of the block, the idle clock stands still."""
+        self.hold()
+        try:
+            yield
+        finally:
+            self.resume()
 
     def lose(self, error: Exception) -> None:
         """The connection has ended: so does the call, wherever it is."""
@@ -68,9 +96,24 @@ class Call:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._scope.__exit__(kind, error, trace)
+        if isinstance(error, ConnectionFailed | ConnectionLost):
+            self._carry(error)
         if not self._scope.cancelled_caught:
             return
         if self._lost is not None:
-            raise ConnectionLost(str(self._lost)) from self._lost
-        clock, limit = ("total", self._total) if self._scope.deadline >= self._end else ("idle", self._idle)
-        raise RequestTimeout(f"no response to {self.method} in time ({clock} limit of {limit:g} s)", clock) from None
+            lost = self.unknown(self._lost) if self.at_risk else ConnectionLost(str(self._lost))
+            raise self._carry(lost) from self._lost
+        clock, limit = ("total", self._total) if self._scope.deadline >= self._end else ("idle", self.idle)
+        text = f"no response to {self.method} in time ({clock} limit of {limit:g} s)"
+        raise self._carry(RequestTimeout(text, clock)) from None
+
+    def _carry(self, error: E) -> E:
+        """The exception, with the call as it stands; what a call that a handler has made says of itself stays."""
+        if error.pending is None:
+            error.pending = self.pending
+        return error
+
+    def unknown(self, cause: Exception) -> OutcomeUnknown:
+        """The error for the loss of a request that may not run twice."""
+        again = "`client.resume(error.pending)` sends it again, with the answers that were given"
+        return OutcomeUnknown(f"whether {self.method} ran is not known; {again}: {cause}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -17,46 +18,58 @@ from ..protocol.types.requests import LEVELS, LogParams
 from ..protocol.versions import Version
 from .answers import (
     MAX_PARALLEL,
+    AnswerMiddleware,
     Answers,
     ElicitHandler,
     MethodHandler,
-    Middleware,
     RootsSource,
     SampleHandler,
-    as_roots,
 )
+from .asked import as_roots
 from .cache import Cache
 from .connect import PROBE_TIMEOUT, ServerInfo, connect
 from .connection import Connection, Progress
+from .delivery import deliver
 from .features import Features, decoded
+from .gauges import Gauges, read
 from .listener import Listener, LogReader
-from .rounds import MAX_ROUNDS, go_through
+from .onion import onion
+from .pending import Pending
+from .renewal import Renewal
+from .rising import Rising
+from .rounds import MAX_ROUNDS, go_through, raw, send
 from .subscriptions import Changes, Subscriptions, Wanted
 from .tools import KnownTools
 from .transport import Transport
 
 logger = logging.getLogger("backchannel.client")
+Middleware = Callable[[Pending[Any], Callable[[Pending[Any]], Awaitable[Any]]], Awaitable[Any]]
 
 
-def resolve(target: Any, headers: dict[str, str] | None) -> Transport:
-    """The transport for a target. The composition root puts its own function here, which knows every kind."""
-    return target  # type: ignore[no-any-return]
+def maker(target: Any, headers: dict[str, str] | None) -> Callable[[], Transport]:
+    """What makes the transport for a target. The composition root puts its own function here, which knows each kind."""
+    return lambda: target
 
 
 class Client(Features):
     """A connection to one MCP server.
 
     target: a URL, a StdioServer, a Server (in-process), an entry of an mcpServers JSON, or a Transport.
-    elicit, elicit_url, sample, roots: answer the server's questions; giving one declares the capability. A plain
-    function must not block.  sample_tools, sample_context: `sample` uses the tools, and the context, it is given.
-    max_parallel: how many questions are answered at once.  strict: refuse questions while no call is in flight.
+    elicit, elicit_url, sample, roots: answer the server's questions; giving one declares the capability. A function
+    that is no coroutine function runs in a worker thread.  sample_tools, sample_context: `sample` uses the tools, and
+    the context, it is given.
+    max_parallel: how many questions are answered at once.  strict: refuse questions that belong to no call in flight.
     version: "auto", "modern", "legacy", or a version's name.  name, software_version: how this client shows itself.
     timeout: seconds without any sign of life before a call fails; the clock stops while a person is asked, and starts
     again with progress, which a server sends if `progress` is given.  total_timeout: seconds for a call over all its
     rounds.  probe_timeout: seconds that "auto" waits for a server that does not know the stateless protocol.
-    max_rounds: rounds of questions in one call.
-    log_level: log messages wanted from the server; log: takes them.  headers: sent with every HTTP request.
+    max_rounds: rounds of questions in one call.  renew: begin a new session where the server has lost the old one.
+    log_level: log messages wanted from the server; log: takes them, and must not block.
+    headers: sent with every HTTP request.
     cache: use lists and resources again for as long as the server says that they are good, until it says otherwise.
+
+    Deprecated since 2026-07-28: sample, roots and log_level. New servers call a provider's API, take paths as
+    arguments, and log to stderr or OpenTelemetry.
 
     Open it with `async with`, or `await client.open()` and `await client.close()`, which may happen in different tasks.
 
@@ -86,6 +99,7 @@ class Client(Features):
         log: Callable[[LogParams], Any] | None = None,
         headers: dict[str, str] | None = None,
         cache: bool = True,
+        renew: bool = True,
     ):
         if max_rounds < 1:
             raise ConfigurationError("max_rounds is a number of rounds, at least 1")
@@ -98,15 +112,16 @@ class Client(Features):
             roots=roots,
             max_parallel=max_parallel,
         )
-        self._target = target
-        self._headers = headers
+        self._make_transport = maker(target, headers)
         self._strict = strict
         self._version = version
         self._info = Implementation(name, software_version)
         self._timeout, self._total_timeout, self._probe_timeout = timeout, total_timeout, probe_timeout
         self._max_rounds = max_rounds
         self._log_level, self._log = log_level, log
+        self._renews = renew
         self._caches = cache
+        self._middlewares: list[Middleware] = []
         self._cache: Cache | None = None
         self._tools = KnownTools(mirrored=False)
         self._connection: Connection | None = None
@@ -119,7 +134,7 @@ class Client(Features):
         """
         if self._connection is not None and self._connection.lost is None:
             raise ConfigurationError("the client is open already; a second connection takes a second Client")
-        transport = resolve(self._target, self._headers)
+        transport = self._make_transport()
         connection = Connection(transport, self.answers, self._info, self._log_level, self._strict)
         if self._log is not None:
             connection.heard.append(LogReader(Listener(self._log, connection.nursery)))
@@ -143,6 +158,18 @@ class Client(Features):
             connection.heard.insert(0, self._cache.heard)
         self._subscriptions = Subscriptions(connection, server.capabilities, self._timeout)
         self._server = server
+        if self._renews:
+            connection.renewal = Renewal(connection.nursery, self._begin_again)
+
+    async def _begin_again(self) -> None:
+        """Begin a new session, as the one was that the server has lost. What could have changed meanwhile has."""
+        connection = self._opened()
+        connection.withdraw_questions()
+        server = await connect(connection, self.version.value, timeout=self._timeout)
+        self._server = server
+        if self._log_level is not None and not server.version.is_modern:
+            await self._set_level(connection, server, self._log_level)
+        await self._subscriptions.restore(server.capabilities)
 
     async def close(self) -> None:
         """Disconnect. Safe to call more than once, and from another task than `open`."""
@@ -169,10 +196,29 @@ class Client(Features):
         """The protocol version that is spoken."""
         return self.server.version
 
-    def answer_middleware(self, function: Middleware) -> Middleware:
-        """Register `async def (method, question, call_next) -> result` around every answer to the server."""
+    def middleware(self, function: Middleware) -> Middleware:
+        """Register `async def (call, call_next) -> result` around every request of this client, over all its rounds;
+        the first one is outermost. Not around what brings a connection up, and what holds a subscription.
+
+        `call` is a Pending, with `method` and `params`; `await call_next(call)` goes on with it, or with another such
+        as `call.with_meta(...)`. The result is raw JSON, or for `begin` and `resume` also a Pending. A middleware may
+        give a result of its own, which has the form of JSON.
+        """
+        self._middlewares.append(function)
+        return function
+
+    def answer_middleware(self, function: AnswerMiddleware) -> AnswerMiddleware:
+        """Register `async def (asked, call_next) -> result` around every answer to the server, by whatever wire its
+        question came; the first one is outermost. `asked` has `method` and `params`; `await call_next(asked)` gives
+        the result, as a type of `backchannel.types` or a dict."""
         self.answers.middlewares.append(function)
         return function
+
+    def gauges(self) -> Gauges:
+        """What goes on in this client now, in numbers."""
+        if self._connection is None:
+            return Gauges()
+        return read(self._connection, self.answers, self._subscriptions if self._server is not None else None)
 
     def method(self, name: str) -> Callable[[MethodHandler], MethodHandler]:
         """Register `(params) -> result` for requests of the server that the specification does not know, as extensions
@@ -197,7 +243,8 @@ class Client(Features):
             raise ConfigurationError("this session began without roots; give roots=[] to the Client to have some later")
         self.answers.roots = roots if callable(roots) else as_roots(roots)
         if told and connection is not None:
-            await connection.notify("notifications/roots/list_changed", timeout=self._timeout)
+            with connection.call("notifications/roots/list_changed", total=self._timeout) as call:
+                await deliver(connection, call, partial(connection.notify, call.method), may_repeat=True)
 
     async def request(
         self,
@@ -213,7 +260,8 @@ class Client(Features):
         progress: called, or awaited, with each ProgressParams.  timeout, total_timeout: as for the Client, for this
         call; `math.inf` for none.
 
-        Raises: RemoteProtocolError, LocalProtocolError, RequestTimeout, ConnectionLost, TooManyRounds.
+        Raises: RemoteProtocolError, LocalProtocolError, RequestTimeout, ConnectionFailed, ConnectionLost,
+        OutcomeUnknown if it was lost under a tool that may not run twice, TooManyRounds.
         """
         return await self._request(self._cache, method, params, progress, timeout, total_timeout)
 
@@ -227,18 +275,40 @@ class Client(Features):
         total_timeout: float | None = None,
     ) -> msgspec.Raw:
         connection = self._opened()
-        idle = timeout if timeout is not None else self._timeout
-        total = total_timeout if total_timeout is not None else self._total_timeout
-        with connection.call(method, idle, total) as call:
-            return await go_through(
-                connection,
-                call,
-                params or {},
-                cache=cache,
-                tools=self._tools,
-                progress=progress,
-                max_rounds=self._max_rounds,
-            )
+
+        async def core(pending: Pending[Any]) -> msgspec.Raw:
+            with connection.call(method, *self._clocks(timeout, total_timeout)) as call:
+                return await go_through(
+                    connection,
+                    call,
+                    pending,
+                    cache=cache,
+                    tools=self._tools,
+                    progress=progress,
+                    max_rounds=self._max_rounds,
+                )
+
+        return raw(await onion(self._middlewares, core)(Pending.start(method, params or {})))
+
+    async def _round(
+        self,
+        pending: Pending[Any],
+        progress: Progress | None = None,
+        timeout: float | None = None,
+        total_timeout: float | None = None,
+    ) -> msgspec.Raw | Pending[Any]:
+        connection = self._opened()
+        rising = Rising(progress) if progress is not None else None
+
+        async def core(pending: Pending[Any]) -> msgspec.Raw | Pending[Any]:
+            with connection.call(pending.method, *self._clocks(timeout, total_timeout), by_hand=True) as call:
+                return await send(connection, call, pending, self._tools, rising)
+
+        result = await onion(self._middlewares, core)(pending)
+        return result if isinstance(result, Pending) else raw(result)
+
+    def _clocks(self, idle: float | None, total: float | None) -> tuple[float | None, float | None]:
+        return idle if idle is not None else self._timeout, total if total is not None else self._total_timeout
 
     def _opened(self) -> Connection:
         if self._connection is None or self._server is None:

@@ -162,9 +162,10 @@ async def _initialize(
     connection: Connection, offer: Version, accepted: Sequence[Version], timeout: float | None
 ) -> ServerInfo:
     """The handshake (2025-11-25 basic/lifecycle). Raises: UnsupportedVersion."""
+    begun = connection.version is not None  # a session before this one, whose capabilities stay as they were
     params = {
         "protocolVersion": offer.value,
-        "capabilities": connection.answers.declare(offer),
+        "capabilities": connection.answers.declared if begun else connection.answers.declare(offer),
         "clientInfo": connection.info,
     }
     with connection.call("initialize", timeout) as call:

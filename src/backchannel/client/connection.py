@@ -1,16 +1,14 @@
 """One connection to one server: requests out, responses in, and the server's questions answered, in either era.
 
 How it works: the Peer knows ids and waiters. The transport gives every message that comes in to `_receive`, which never
-blocks: responses wake their waiters, questions are answered in tasks of their own. A Call cuts off what its caller is
-doing when time is up or the connection is lost, whether that is sending, waiting, or asking the host.
-
-Which call a question belongs to, its message does not say. On HTTP the stream says it, which is read in the task that
-sent the request: the question holds that call's clock, and is withdrawn if that call is given up, for its stream is
-closed then and the server cannot say so any more. Elsewhere the idle clocks of all calls stand still while one is
-answered: a time-out that comes late costs a wait, one that comes too early costs the call.
+blocks: responses wake their waiters, questions are answered in tasks of their own (`reverse`). A Call cuts off what its
+caller is doing when time is up or the connection is lost, whether that is sending, waiting, or asking the host.
 
 On a legacy HTTP session the response may come on another stream than the request's own, so there a request is sent by a
 task of its own, and its caller waits for the response alone.
+
+A server may lose the session, or end and be started again, while the connection goes on: the transport says so with
+SessionGone, and where there is a `renewal`, it begins a new session.
 """
 
 from __future__ import annotations
@@ -27,17 +25,12 @@ import msgspec
 
 from ..errors import (
     INTERNAL_ERROR,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
     BackchannelError,
     ConnectionLost,
-    LocalProtocolError,
-    ProtocolError,
     RemoteProtocolError,
 )
-from ..nursery import Nursery, being_cancelled
+from ..nursery import Nursery
 from ..protocol.jsonrpc import (
-    ErrorObject,
     ErrorResponse,
     Malformed,
     Message,
@@ -46,27 +39,23 @@ from ..protocol.jsonrpc import (
     RequestId,
     Response,
 )
-from ..protocol.methods import METHODS, Direction, lookup
 from ..protocol.peer import Cancelled, Dropped, Heard, Incoming, Peer, Progressed, Reply, Resolved
 from ..protocol.types.base import Implementation
 from ..protocol.types.requests import ProgressParams
 from ..protocol.versions import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_LOG_LEVEL, META_VERSION, Version
 from ..waiter import Waiter
-from .answers import Answers, Question
+from .answers import Answers
 from .call import Call
 from .listener import Listener
-from .transport import Transport
+from .renewal import Renewal
+from .reverse import ReverseCalls
+from .transport import SessionGone, Transport
 
 logger = logging.getLogger("backchannel.client")
 Progress = Callable[[ProgressParams], Any]
 
 _GRACE = 1.0
 """Seconds that handlers get to end when the connection is closed, and that a cancellation gets to be sent."""
-_ALWAYS = frozenset({"roots/list"})
-"""What a strict client answers at any time, besides `ping`, which the Peer answers."""
-
-
-_FINAL = KeyboardInterrupt | SystemExit | GeneratorExit
 _sending: ContextVar[Call | None] = ContextVar("sending", default=None)
 """The call whose request is being sent here, and on HTTP, whose stream is being read."""
 
@@ -87,7 +76,8 @@ class Connection:
 
     log_level: of the log messages that are wanted.  strict: refuse what the server asks while no call is in flight.
     `heard` has functions that are called with every notification that is no progress, and `ended` has those that are
-    called once with the reason when the connection is lost; they do not raise.
+    called once with the reason when the connection is lost; they do not raise.  `renewal`: begins a new session where
+    the server has lost the old one; None: then the connection is lost.
     """
 
     def __init__(
@@ -106,8 +96,10 @@ class Connection:
         self.ended: list[Callable[[Exception], None]] = []
         self.nursery = Nursery()
         self.log_level = log_level
-        self._strict = strict
+        self.renewal: Renewal | None = None
+        self.dropped = 0
         self._peer = Peer()
+        self._reverse = ReverseCalls(self._peer, answers, transport, self.nursery, strict)
         self._calls: set[Call] = set()
         self._lost: Exception | None = None
 
@@ -132,18 +124,21 @@ class Connection:
 
     def use(self, version: Version) -> None:
         """Speak this version from now on."""
-        self.version = version
+        self.version = self.answers.version = version
         self.transport.negotiated(version)
 
     @contextmanager
-    def call(self, method: str, idle: float | None = None, total: float | None = None) -> Iterator[Call]:
-        """A call to the server, which is in flight until the end of the block. idle, total: seconds.
+    def call(
+        self, method: str, idle: float | None = None, total: float | None = None, *, by_hand: bool = False
+    ) -> Iterator[Call]:
+        """A call to the server, which is in flight until the end of the block. idle, total: seconds.  by_hand: its
+        caller answers what it asks.
 
         Raises: ConnectionLost, RequestTimeout.
         """
         if self._lost is not None:
             raise ConnectionLost(str(self._lost)) from self._lost
-        call = Call(method, idle, total, nested=self.answers.nested)
+        call = Call(method, idle, total, nested=self.answers.nested, by_hand=by_hand)
         self._calls.add(call)
         finished = False
         try:
@@ -181,7 +176,7 @@ class Connection:
         try:
             if started is not None:
                 started(id)
-            params_sent = self._complete(params, id, progress is not None, version or self.version)
+            params_sent = self._complete(params, id, progress is not None, version or self.version, call.by_hand)
             await self._send(Request(id, method, params_sent), headers, waiting, reading)
             outcome = await waiting.wait()
             if listener is not None:
@@ -227,7 +222,7 @@ class Connection:
             await self.transport.send(Notification(method, params))
 
     def _complete(
-        self, params: dict[str, Any], id: RequestId, progress: bool, version: Version | None
+        self, params: dict[str, Any], id: RequestId, progress: bool, version: Version | None, by_hand: bool
     ) -> dict[str, Any] | None:
         """The params as they are sent: the caller's, and what every request carries in `_meta` at this version
         (basic/index, Per-request protocol fields). Progress tokens are ours alone, or they would not be unique."""
@@ -236,7 +231,7 @@ class Connection:
         if version is not None and version.is_modern:
             meta[META_VERSION] = version.value
             meta[META_CLIENT_INFO] = self.info
-            meta[META_CLIENT_CAPABILITIES] = self.answers.declare(version)
+            meta[META_CLIENT_CAPABILITIES] = self.answers.declare(version, by_hand=by_hand)
             if self.log_level is not None:
                 meta.setdefault(META_LOG_LEVEL, self.log_level)
         if progress:
@@ -260,17 +255,39 @@ class Connection:
                 logger.debug("the cancellation of a request was not delivered: %s", type(error).__name__)
 
     def _end(self, error: Exception) -> None:
-        """The connection is lost: so is every call, and no question needs an answer."""
+        """The connection is lost: so is every call, and no question needs an answer. If only the session is, a new one
+        begins."""
         if self._lost is not None:
             return
+        if isinstance(error, SessionGone):
+            if self.renewal is not None:
+                return self._begin_again(self.renewal, error)
+            error = ConnectionLost(str(error))
+            self.nursery.start(self.transport.close)
         self._lost = error
-        _, scopes = self._peer.end()
-        for scope in scopes:
-            scope.cancel()
+        self._peer.end_pending()
+        self.withdraw_questions()
         for call in self._calls:
             call.lose(error)
         for ended in tuple(self.ended):
             ended(error)
+
+    def _begin_again(self, renewal: Renewal, error: Exception) -> None:
+        renewal.lose(renewal.session)
+        renewal.start()
+        if not self.transport.request_streams:  # else the streams of requests say by themselves what has become of them
+            for waiter in self._peer.end_pending():
+                waiter.fail(ConnectionLost(str(error)))
+
+    def withdraw_questions(self) -> None:
+        """The server that has asked waits for no answer any more; in a new session its ids mean other questions."""
+        for scope in self._peer.end_serving():
+            scope.cancel()
+
+    @property
+    def calls(self) -> int:
+        """How many calls are in flight."""
+        return len(self._calls)
 
     def _receive(self, message: Message | Malformed) -> None:
         if self._lost is not None:
@@ -281,9 +298,10 @@ class Connection:
         elif isinstance(event, Incoming | Reply) and self.version is not None and self.version.is_modern:
             self._ignore(event)
         elif isinstance(event, Incoming):
-            self._take(event.request)
+            asking = _sending.get() if self.transport.request_streams else None
+            self._reverse.take(event.request, self.version, asking, self._calls)
         elif isinstance(event, Reply):
-            self._reply(event.message)
+            self._reverse.reply(event.message)
         elif isinstance(event, Cancelled):
             event.handle.cancel()
         elif isinstance(event, Progressed):
@@ -291,13 +309,15 @@ class Connection:
             if event.waiter.progress is not None:
                 event.waiter.progress(event.params)
         elif isinstance(event, Heard):
-            self._hear(event.notification)
+            self.hear(event.notification)
         elif isinstance(event, Dropped):
+            self.dropped += 1
             logger.debug("dropped: %s", event.why)
             if isinstance(message, Notification) and message.method == "notifications/cancelled":
-                self._hear(message)  # it may be about a subscription of ours (basic/patterns/cancellation)
+                self.hear(message)  # it may be about a subscription of ours (basic/patterns/cancellation)
 
-    def _hear(self, notification: Notification) -> None:
+    def hear(self, notification: Notification) -> None:
+        """Tell all listeners of it."""
         for listener in tuple(self.heard):
             listener(notification)
 
@@ -307,77 +327,6 @@ class Connection:
         logger.warning("the server sent a request, which protocol version %s does not have", self.version)
         if isinstance(event, Incoming):
             self._peer.finish(event.request.id)
-
-    def _take(self, request: Request) -> None:
-        """A reverse call has come: answer it in a task of its own."""
-        asking = _sending.get() if self.transport.request_streams else None
-        try:
-            self._check(request.method, asking)
-            question = self.answers.read(request.method, request.params)
-        except RemoteProtocolError as error:
-            self._peer.finish(request.id)
-            self._reply(_failure(request.id, error))
-            return
-        scope = anyio.CancelScope()
-        self._peer.serve(request.id, scope)
-        held = tuple(self._calls) if asking is None else (asking,)
-        for call in held:
-            call.hold()
-        if asking is not None:
-            asking.questions.add(scope)
-        question.queue(nested=self.answers.nested or any(call.nested for call in held))
-        self.nursery.start(self._serve, request.id, question, scope, held)
-
-    def _check(self, method: str, asking: Call | None) -> None:
-        """Raises: RemoteProtocolError if the server may not ask this, or not now."""
-        if self.version is not None and method in METHODS and lookup(method, self.version, Direction.SERVER) is None:
-            raise RemoteProtocolError(METHOD_NOT_FOUND, f"protocol version {self.version} has no {method}")
-        in_a_call = asking is not None if self.transport.request_streams else bool(self._calls)
-        if self._strict and not in_a_call and method not in _ALWAYS:
-            raise RemoteProtocolError(INVALID_REQUEST, "this client answers only while a call of its own is in flight")
-
-    async def _serve(self, id: RequestId, question: Question, scope: anyio.CancelScope, held: tuple[Call, ...]) -> None:
-        reply: Message | None = None
-        try:
-            with scope:
-                reply = await self._answer(id, question)
-        finally:
-            for call in held:
-                call.resume()
-                call.questions.discard(scope)
-        if self._peer.finish(id, scope) and reply is not None:
-            await self._deliver(reply)
-
-    async def _answer(self, id: RequestId, question: Question) -> Message:
-        try:
-            return Response(id, await question.answer())
-        except ProtocolError as error:
-            return _failure(id, error)
-        except BaseException as error:
-            cancelled = isinstance(error, anyio.get_cancelled_exc_class())
-            if isinstance(error, _FINAL) or (cancelled and being_cancelled()):
-                raise
-            logger.exception("a handler for %s failed", question.method)
-            return _failure(id, ProtocolError(INTERNAL_ERROR, "the client's handler failed"))
-
-    def _reply(self, message: Response | ErrorResponse) -> None:
-        if message.id is None:
-            return  # it answers nothing that the other side could name
-        self.nursery.start(self._deliver, message)
-
-    async def _deliver(self, message: Message) -> None:
-        try:
-            await self.transport.send(message)
-        except LocalProtocolError as error:
-            logger.error("an answer to the server could not be sent: %s", error)
-            if isinstance(message, Response):
-                await self._deliver(_failure(message.id, ProtocolError(INTERNAL_ERROR, "the answer has no JSON form")))
-        except BackchannelError as error:
-            logger.warning("an answer to the server was not delivered: %s", error)
-
-
-def _failure(id: RequestId, error: ProtocolError) -> ErrorResponse:
-    return ErrorResponse(id, ErrorObject(error.code, error.message, error.data))
 
 
 def _unpack(outcome: Any) -> msgspec.Raw:

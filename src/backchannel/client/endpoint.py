@@ -111,6 +111,11 @@ class Endpoint:
         except (aiohttp.ClientError, OSError) as error:
             raise ConnectionLost(f"the connection to {self.name} broke: {type(error).__name__}") from error
 
+    @property
+    def busy(self) -> int:
+        """How many responses are waited for, or being read."""
+        return len(self._open)
+
     def interrupt(self) -> None:
         """End the exchanges under way: they raise ConnectionLost."""
         for scope in self._open:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -22,9 +22,23 @@ from ..protocol.types.tools import CallToolResult, ListToolsResult, Tool, decode
 from .cache import Cache
 from .connection import Progress
 from .listing import Listing
+from .pending import Pending
 from .tools import KnownTools
 
 T = TypeVar("T")
+_RESULTS: dict[str, Any] = {
+    "tools/call": decode_call_tool_result,
+    "prompts/get": decode_get_prompt_result,
+    "resources/read": ReadResourceResult,
+}
+
+
+class Options(TypedDict, total=False):
+    """What `begin` and `resume` take besides."""
+
+    progress: Progress | None
+    timeout: float | None
+    total_timeout: float | None
 
 
 class Features(ABC):
@@ -48,6 +62,16 @@ class Features(ABC):
         total_timeout: float | None = None,
     ) -> msgspec.Raw:
         """Send any request and return its raw result."""
+
+    @abstractmethod
+    async def _round(
+        self,
+        pending: Pending[Any],
+        progress: Progress | None = None,
+        timeout: float | None = None,
+        total_timeout: float | None = None,
+    ) -> msgspec.Raw | Pending[Any]:
+        """Send a call as it stands, once."""
 
     async def call_tool(
         self,
@@ -133,6 +157,62 @@ class Features(ABC):
             params["context"] = {"arguments": context}
         raw = await self.request("completion/complete", params)
         return decoded(raw, CompleteResult, "completion/complete").completion
+
+    @overload
+    async def begin(
+        self, method: Literal["tools/call"], params: Mapping[str, Any], **options: Unpack[Options]
+    ) -> CallToolResult | Pending[CallToolResult]: ...
+    @overload
+    async def begin(
+        self, method: Literal["prompts/get"], params: Mapping[str, Any], **options: Unpack[Options]
+    ) -> GetPromptResult | Pending[GetPromptResult]: ...
+    @overload
+    async def begin(
+        self, method: Literal["resources/read"], params: Mapping[str, Any], **options: Unpack[Options]
+    ) -> ReadResourceResult | Pending[ReadResourceResult]: ...
+    async def begin(self, method: str, params: Mapping[str, Any], **options: Unpack[Options]) -> Any:
+        """Send a call, and answer what it asks by hand, now or later, here or in another process:
+
+            pending = await client.begin("tools/call", {"name": "book", "arguments": {"city": "Oslo"}})
+            while isinstance(pending, Pending):
+                pending = await client.resume(pending, {key: ... for key in pending.questions})
+
+        The server may ask for elicitations, which can always be answered, be it by a no, and besides for what the
+        Client has handlers for, which are not called. In a legacy session a call cannot wait: there the handlers answer
+        what it asks, and it completes.
+
+        method: "tools/call", "prompts/get" or "resources/read"; no other call may ask (basic/patterns/mrtr, Supported
+        Requests).  options: `progress`, `timeout` and `total_timeout`, for this round.
+
+        Returns the result, or the Pending. Raises: as `request`.
+        """
+        if method not in _RESULTS:
+            raise LocalProtocolError(INVALID_PARAMS, f"{method} cannot ask, so it is not begun: use `request`")
+        return await self._by_hand(Pending.start(method, params), options)
+
+    async def resume(
+        self, pending: Pending[T], answers: Mapping[str, Any] | None = None, **options: Unpack[Options]
+    ) -> T | Pending[T]:
+        """Go on with a call: one that `begin` has begun, or the `pending` of an exception, with the answers in it.
+
+        answers: by the keys of `pending.questions`, each as a handler of that kind returns it: for an elicitation the
+        content as a dict, True for a yes, False or "decline", None or "cancel"; a text or CreateMessageResult for
+        sampling; paths for roots. What is left out the server asks again.  options: as for `begin`.
+
+        Raises: as `request`; LocalProtocolError, before anything is sent, for an answer to no question, or that breaks
+        its schema.
+        """
+        result: T | Pending[T] = await self._by_hand(pending.answered(answers or {}), options)
+        return result
+
+    async def _by_hand(self, pending: Pending[Any], options: Options) -> Any:
+        came = await self._round(pending, **options)
+        if isinstance(came, Pending) or pending.method not in _RESULTS:
+            return came
+        result = decoded(came, _RESULTS[pending.method], pending.method)
+        if isinstance(result, CallToolResult):
+            self._tools.check(pending.params.get("name", ""), result)
+        return result
 
     def tools(self) -> AsyncIterator[Tool]:
         """All tools, page by page: `async for tool in client.tools()` (server/tools, Listing Tools). Raises: as

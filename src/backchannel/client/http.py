@@ -4,7 +4,7 @@
 How it works: `send` of a request reads the response of its POST until the answer is there. So a request lives in its
 caller's task, cancelling that task closes the stream, and on the modern wire nothing runs in the background. On a
 legacy session a stream that breaks off is taken up again by GET, from the last event id on; `listen` is such a GET
-from the start.
+from the start. An `initialize` begins a new session in place of the one before.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
-import msgspec
 
 from ..errors import (
     INVALID_REQUEST,
@@ -28,45 +26,31 @@ from ..errors import (
     RemoteProtocolError,
 )
 from ..nursery import Nursery
-from ..protocol.http import JSON, SSE, encode_value
+from ..protocol.http import JSON, SSE
 from ..protocol.jsonrpc import ErrorResponse, Malformed, Message, Request, Response, decode
 from ..protocol.lines import Oversized
-from ..protocol.methods import METHODS
 from ..protocol.sse import Event, SSEDecoder
-from ..protocol.versions import FEATURES, META_VERSION, Version, is_modern
+from ..protocol.versions import FEATURES, Version
+from .cursor import Cursor
 from .endpoint import Endpoint
 from .refusal import error_of, read_body, refusal
-from .transport import Lost, Receive, encoded, is_junk, read, too_large
+from .repeated import repeated
+from .transport import Lost, Receive, SessionGone, encoded, is_junk, read, too_large
 
 if TYPE_CHECKING:
     import aiohttp
 
 logger = logging.getLogger("backchannel.client")
 
-_PAUSE = 1.0  # seconds before a stream is taken up again, where the server does not say
-_LONGEST_PAUSE = 30.0
 _FAILURES = 5  # tries to take up a stream that fail, one after the other
 _BARREN = 100  # streams that end without an event, one after the other: a server may let its client poll
 _GOODBYE = 2.0  # seconds that the server gets to end the session
-_OPENING = 2.0  # seconds that `listen` waits for its stream
-
-
-@dataclass
-class _Cursor:
-    """How far one stream was read, over its connections."""
-
-    id: str | None = None
-    retry: int | None = None
-    events: int = 0
-
-    @property
-    def pause(self) -> float:
-        """Seconds to wait: "The client MUST respect the retry field" (2025-11-25 basic/transports)."""
-        return _PAUSE if self.retry is None else self.retry / 1000
+_OPENING = 0.2  # seconds after `listen` in which requests wait for its stream
 
 
 class HttpTransport:
-    """Carries messages to the MCP endpoint at `url`. It never calls `lost`: there is no one connection to lose.
+    """Carries messages to the MCP endpoint at `url`. There is no one connection to lose, so it calls `lost` only where
+    the stream of a session finds that the session is gone.
 
     url: an http or https URL.  headers: sent with every request; what changes in `transport.headers` later counts from
     the next request on.  timeout_connect: seconds for a connection to be made.  max_message: the most bytes that a
@@ -90,10 +74,15 @@ class HttpTransport:
         self.max_message = max_message
         self._endpoint = Endpoint(url, timeout_connect, session)
         self._receive: Receive | None = None
+        self._lost: Lost | None = None
         self._version: Version | None = None
         self._session_id: str | None = None
         self._listening: str | None = None
+        self._reading: anyio.CancelScope | None = None
+        self._opened: anyio.Event | None = None
+        self._opened_by = 0.0
         self._nursery = Nursery()
+        self.reconnects = self.dropped = 0
         self._closing = False
         self._closed = anyio.Event()
         for name, value in self.headers.items():
@@ -102,12 +91,17 @@ class HttpTransport:
         if max_message < 1:
             raise ConfigurationError("max_message is a number of bytes, at least 1")
 
+    @property
+    def streams(self) -> int:
+        """How many responses are waited for, or being read."""
+        return self._endpoint.busy
+
     async def open(self, receive: Receive, lost: Lost) -> None:
         """Get ready; a connection is made when the first message is sent. Raises: ConfigurationError."""
         if self._receive is not None or self._closing:
             raise ConnectionFailed(f"this connection to {self._endpoint.name} was used before; make a new one")
         self._endpoint.open()
-        self._receive = receive
+        self._receive, self._lost = receive, lost
 
     def negotiated(self, version: Version) -> None:
         """From now on this version's headers are sent, and messages are read as it has them."""
@@ -118,19 +112,19 @@ class HttpTransport:
 
         headers: to send with it.
 
-        Raises: ConnectionFailed (nothing was sent), ConnectionLost, AuthRequired for HTTP 401, LocalProtocolError, and
-        RemoteProtocolError with the HTTP `status` for what is no answer to `message`; its `code` is 0 where the body
-        holds no JSON-RPC error.
+        Raises: ConnectionFailed (nothing was sent), SessionGone, ConnectionLost, AuthRequired for HTTP 401,
+        LocalProtocolError, and RemoteProtocolError with the HTTP `status` for what is no answer to `message`; its
+        `code` is 0 where the body holds no JSON-RPC error.
         """
         body = encoded(message)
         if self._closing:
             raise ConnectionLost(f"the connection to {self._endpoint.name} is closed")
         request = message if isinstance(message, Request) else None
         starts = request is not None and request.method == "initialize"
-        if starts:  # "a new InitializeRequest without a session ID attached" (2025-11-25 basic/transports)
-            self._session_id = None
+        if request is not None and not starts and self._opened is not None:
+            await self._give_way(self._opened)
         given = {name.lower(): value for name, value in (headers or {}).items()}
-        sent = {**self._base(starts), **given, **self._mirrored(message, body)}
+        sent = {**self._base(starts), **given, **repeated(message, body, self._version)}
         # "an Accept header listing both" (basic/transports/streamable-http, Sending Messages)
         sent.update({"content-type": JSON, "accept": f"{JSON}, {SSE}"})
         async with self._endpoint.exchange("POST", sent, body) as response:
@@ -139,20 +133,26 @@ class HttpTransport:
             elif request is not None:
                 if starts:
                     self._session_id = _session_id(response)
-                await self._answer(response, request, "mcp-method" not in sent)
+                session_id = self._session_id if starts else sent.get("mcp-session-id")
+                await self._answer(response, request, None if "mcp-method" in sent else Cursor(session_id))
 
     async def listen(self) -> None:
-        """Open the GET stream of a legacy session that has an id, and read it in the background.
-
-        It waits a little for the response: a server may lose what it sends there before that stream is open, such as
-        a question of the next call.
-        """
+        """Open the GET stream of a legacy session that has an id, and read it in the background."""
         if self._session_id not in (None, self._listening) and not self._closing:
             self._listening = self._session_id
-            answered = anyio.Event()
-            self._nursery.start(self._listen, self._session_id, answered)
-            with anyio.move_on_after(_OPENING):
-                await answered.wait()
+            if self._reading is not None:
+                self._reading.cancel()
+            self._reading, self._opened = anyio.CancelScope(), anyio.Event()
+            self._opened_by = anyio.current_time() + _OPENING
+            self._nursery.start(self._listen, self._session_id, self._reading, self._opened)
+
+    async def _give_way(self, opened: anyio.Event) -> None:
+        """A server may lose what it sends on the GET stream before that is open, such as a question of the next call.
+        So requests give it a moment; some servers say nothing there before there is something to send."""
+        with anyio.CancelScope(deadline=self._opened_by):
+            await opened.wait()
+        if self._opened is opened:
+            self._opened = None
 
     async def close(self) -> None:
         """End the session, if there is one, and close all connections. Takes at most little more than two seconds."""
@@ -172,7 +172,8 @@ class HttpTransport:
             self._closed.set()
 
     def _base(self, starts: bool = False) -> dict[str, str]:
-        """The headers of every request; `initialize` has neither session nor version yet."""
+        """The headers of every request; `initialize` has no version yet, and is sent "without a session ID attached"
+        (2025-11-25 basic/transports)."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self._version is not None and FEATURES[self._version].version_header and not starts:
             headers["mcp-protocol-version"] = self._version.value
@@ -180,31 +181,13 @@ class HttpTransport:
             headers["mcp-session-id"] = self._session_id
         return headers
 
-    def _mirrored(self, message: Message, body: bytes) -> dict[str, str]:
-        """What the headers of a modern message repeat of its body (basic/transports/streamable-http, Request Metadata).
+    async def _answer(self, response: aiohttp.ClientResponse, request: Request, cursor: Cursor | None) -> None:
+        """Hand on what a successful response brings, up to the answer to `request`.
 
-        Its own `_meta` says the version: until one is negotiated, nothing else does.
+        cursor: at the beginning of its stream; None if that cannot be resumed.
         """
-        method: str | None = getattr(message, "method", None)
-        if method is None or (self._version is not None and not self._version.is_modern):
-            return {}
-        params = _sent.decode(body).params
-        meta = msgspec.json.decode(params["_meta"]) if "_meta" in params else None
-        stated = meta.get(META_VERSION) if isinstance(meta, dict) else None
-        version = stated if isinstance(stated, str) else self._version
-        if version is None or not is_modern(version):
-            return {}
-        headers = {"mcp-protocol-version": str(version), "mcp-method": encode_value(method)}
-        name = METHODS[method].name if method in METHODS else None
-        value = msgspec.json.decode(params[name]) if name is not None and name in params else None
-        if isinstance(value, str):
-            headers["mcp-name"] = encode_value(value)
-        return headers
-
-    async def _answer(self, response: aiohttp.ClientResponse, request: Request, resumable: bool) -> None:
-        """Hand on what a successful response brings, up to the answer to `request`."""
         if response.content_type == SSE:
-            return await self._follow(response, request, resumable)
+            return await self._follow(response, request, cursor)
         data = await read_body(response, self.max_message)
         if len(data) > self.max_message:
             text = f"the response is over the limit of {self.max_message} bytes (max_message)"
@@ -223,34 +206,35 @@ class HttpTransport:
             text = f"{self._endpoint.name} did not answer {request.method}: {what}"
             raise RemoteProtocolError(0, text, status=response.status)
 
-    async def _follow(self, response: aiohttp.ClientResponse, request: Request, resumable: bool) -> None:
+    async def _follow(self, response: aiohttp.ClientResponse, request: Request, cursor: Cursor | None) -> None:
         """Read the stream of a request; where it ends too early, take it up again if that can be."""
-        cursor = _Cursor()
         broken: Exception | None = None
         try:
             with self._endpoint.translated():
-                if await self._read(response, cursor, request):
+                if await self._read(response, cursor or Cursor(), request):
                     return
         except ConnectionLost as error:
             broken = error
         response.close()
-        if not resumable or cursor.id is None:
+        if cursor is None or cursor.id is None:
             text = f"the stream from {self._endpoint.name} ended before the response to {request.method}"
             raise ConnectionLost(text) from broken
         await self._resume(cursor, request, broken)
 
-    async def _resume(self, cursor: _Cursor, request: Request, broken: Exception | None) -> None:
+    async def _resume(self, cursor: Cursor, request: Request, broken: Exception | None) -> None:
         """Resumption "is always via HTTP GET with Last-Event-ID" (2025-11-25 basic/transports, Resumability)."""
         failures = barren = 0
         while failures < _FAILURES and barren < _BARREN:
-            await anyio.sleep(cursor.pause)
+            await anyio.sleep(cursor.pause(failures))
             seen = cursor.events
+            self.reconnects += 1
             try:
                 if await self._get(cursor, request):
                     return
                 failures = 0
             except (ConnectionFailed, ConnectionLost, RemoteProtocolError) as error:
-                if isinstance(error, RemoteProtocolError) and error.status < 500:
+                refused = isinstance(error, RemoteProtocolError) and error.status < 500
+                if refused or isinstance(error, SessionGone):
                     raise ConnectionLost(f"the stream of {request.method} could not be resumed: {error}") from error
                 broken, failures = error, failures + 1
             barren += 1
@@ -259,53 +243,57 @@ class HttpTransport:
         text = f"the stream of {request.method} could not be resumed from {self._endpoint.name}"
         raise ConnectionLost(text) from broken
 
-    async def _listen(self, session_id: str, answered: anyio.Event) -> None:
+    async def _listen(self, session_id: str, reading: anyio.CancelScope, opened: anyio.Event) -> None:
         """The stream of what belongs to no request, for as long as the session lasts.
 
-        answered: set when the first GET has an answer, or none will come.
+        opened: set when the first GET has an answer, or none will come.
         """
-        try:
-            await self._keep(session_id, answered)
-        finally:
-            answered.set()
-
-    async def _keep(self, session_id: str, answered: anyio.Event) -> None:
-        cursor, failures = _Cursor(), 0
-        while self._session_id == session_id:
-            seen = cursor.events
-            try:
-                await self._get(cursor, None, answered)
-                failures = 0
-            except (RemoteProtocolError, AuthRequired) as error:
-                status = error.status if isinstance(error, RemoteProtocolError) else 401
-                if status == 405:  # "the server does not offer an SSE stream at this endpoint" (2025-11-25)
-                    return
-                if status < 500:
+        cursor, failures = Cursor(session_id), 0
+        with reading:
+            while self._session_id == session_id:
+                seen = cursor.events
+                try:
+                    await self._get(cursor, None, opened)
+                    failures = 0
+                except SessionGone as error:
+                    if cursor.connections and self._lost is not None:
+                        return self._lost(error)
                     return logger.warning("no stream of notifications: %s", error)
-                failures += 1
-            except (ConnectionFailed, ConnectionLost):
-                failures += 1
-            answered.set()
-            if cursor.events > seen:
-                failures = 0
-            await anyio.sleep(max(cursor.pause, min(cursor.pause * 2**failures, _LONGEST_PAUSE)))
+                except (RemoteProtocolError, AuthRequired) as error:
+                    status = error.status if isinstance(error, RemoteProtocolError) else 401
+                    if status == 405:  # "the server does not offer an SSE stream at this endpoint" (2025-11-25)
+                        return
+                    if status < 500:
+                        return logger.warning("no stream of notifications: %s", error)
+                    failures += 1
+                except (ConnectionFailed, ConnectionLost):
+                    failures += 1
+                finally:
+                    opened.set()
+                if cursor.events > seen:
+                    failures = 0
+                await anyio.sleep(cursor.pause(failures))
+                self.reconnects += 1
 
-    async def _get(self, cursor: _Cursor, request: Request | None, answered: anyio.Event | None = None) -> bool:
+    async def _get(self, cursor: Cursor, request: Request | None, opened: anyio.Event | None = None) -> bool:
         """One GET stream, from `cursor` on, to its end. Returns whether it brought the answer to `request`.
 
-        answered: set when the stream is open.
+        opened: set when the stream is open.
         """
+        if cursor.session_id != self._session_id:
+            raise SessionGone(f"{self._endpoint.name} has lost the session that this stream belongs to")
         headers = {**self._base(), "accept": SSE}
         if cursor.id is not None:
             headers["last-event-id"] = cursor.id
         async with self._endpoint.exchange("GET", headers) as response:
             if response.status != 200 or response.content_type != SSE:
                 await self._refused(response, None, "mcp-session-id" in headers)
-            if answered is not None:
-                answered.set()
+            cursor.connections += 1
+            if opened is not None:
+                opened.set()
             return await self._read(response, cursor, request)
 
-    async def _read(self, response: aiohttp.ClientResponse, cursor: _Cursor, request: Request | None) -> bool:
+    async def _read(self, response: aiohttp.ClientResponse, cursor: Cursor, request: Request | None) -> bool:
         """Hand on each message of a stream as it arrives. Returns whether the answer to `request` came."""
         events = SSEDecoder(self.max_message)
         try:
@@ -335,6 +323,7 @@ class HttpTransport:
             if isinstance(message, ErrorResponse) and message.id is None and request is not None:
                 raise error_of(message, 200)
             if isinstance(message, Malformed) and message.id is None and (large or is_junk(message, data)):
+                self.dropped += 1
                 logger.warning("%s sent an event that was skipped: %s", self._endpoint.name, message.message)
             else:
                 self._hand_on(message)
@@ -358,16 +347,8 @@ class HttpTransport:
         if not gone and not isinstance(message, Malformed) and _answers(message, request):
             return self._hand_on(message)
         if gone:
-            text = f"{self._endpoint.name} does not know this session any more (HTTP 404); it takes a new connection"
-            raise RemoteProtocolError(error.code, text, error.data, status=404)
+            raise SessionGone(f"{self._endpoint.name} does not know this session any more (HTTP 404)")
         raise error
-
-
-class _Sent(msgspec.Struct):
-    params: dict[str, msgspec.Raw] = {}
-
-
-_sent = msgspec.json.Decoder(_Sent)
 
 
 def _session_id(response: aiohttp.ClientResponse) -> str | None:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 _LONGEST = 2**20
+USUAL = "/mcp"
+_NOWHERE = f"is the endpoint {USUAL}?"
 
 
 async def read_body(response: aiohttp.ClientResponse, limit: int = _LONGEST) -> bytes:
@@ -22,7 +24,7 @@ async def read_body(response: aiohttp.ClientResponse, limit: int = _LONGEST) -> 
 
 
 def refusal(name: str, response: aiohttp.ClientResponse, body: bytes) -> RemoteProtocolError | AuthRequired:
-    """The error in the body, or one of code 0 that shows the beginning of the body.
+    """The error in the body, or one of code 0 that shows the beginning of the body; for 404, where endpoints often are.
 
     name: of the server, for messages.
     """
@@ -34,7 +36,9 @@ def refusal(name: str, response: aiohttp.ClientResponse, body: bytes) -> RemoteP
     if isinstance(message, ErrorResponse):
         return error_of(message, status)
     start = body[:200].decode("utf-8", "replace").strip()
-    return RemoteProtocolError(0, f"{name} answered with HTTP {status}{': ' if start else ''}{start}", status=status)
+    hint = f" {_NOWHERE}" if status == 404 and response.url.path != USUAL else ""
+    text = f"{name} answered with HTTP {status}{':' if hint or start else ''}{hint}{' ' if start else ''}{start}"
+    return RemoteProtocolError(0, text, status=status)
 
 
 def error_of(message: ErrorResponse, status: int) -> RemoteProtocolError:

@@ -3,86 +3,131 @@ Client Requirements)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import msgspec
 
-from ..errors import INTERNAL_ERROR, INVALID_PARAMS, LocalProtocolError, RemoteProtocolError, TooManyRounds
+from ..errors import INTERNAL_ERROR, INVALID_REQUEST, LocalProtocolError, RemoteProtocolError, TooManyRounds
 from ..protocol.jsonrpc import encode
-from ..protocol.types.mrtr import ReceivedInputRequest, ReceivedResult
+from ..protocol.methods import METHODS
+from ..protocol.types.mrtr import ReceivedResult
 from ..protocol.versions import CACHEABLE
 from .answers import Answers, Question
+from .asked import Asked
 from .cache import Cache
 from .call import Call
 from .connection import Connection, Progress
+from .delivery import deliver
+from .pages import Completions, pages_of
+from .pending import Pending
+from .rising import Rising
 from .tools import KnownTools
 
 MAX_ROUNDS = 32
 COMPLETE, INPUT_REQUIRED = "complete", "input_required"
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between rounds in which nothing is asked; after the first, none
 
 
 async def go_through(
     connection: Connection,
     call: Call,
-    params: dict[str, Any],
+    pending: Pending[Any],
     *,
     cache: Cache | None = None,
-    tools: KnownTools | None = None,
+    tools: KnownTools,
     progress: Progress | None = None,
     max_rounds: int = MAX_ROUNDS,
 ) -> msgspec.Raw:
     """Send the request of a call, and send it again with answers for as long as the server asks.
 
-    Each round is made from the caller's own params and what this round adds: nothing of an earlier round stays, and
-    the params are not changed.
-
+    pending: the call, before its first round.
     cache: where a result may be found, and kept; legacy results do not say that they may be.  tools: what is known of
     them, which has a say in how they are called.
 
     Returns the raw result. Raises: RemoteProtocolError, LocalProtocolError, TooManyRounds, what ends the call, and what
     the host's own handlers raise.
     """
-    modern = connection.version is not None and connection.version.is_modern
-    params = _frozen(call.method, params)
-    key = _key(params) if cache is not None and modern and call.method in CACHEABLE else None
+    key = pending.params if cache is not None and _is_modern(connection) and call.method in CACHEABLE else None
     changes = 0
     if cache is not None and key is not None:
         if (kept := cache.get(call.method, key)) is not None:
             await anyio.lowlevel.checkpoint()
             return kept
         changes = cache.changes
-    retry: dict[str, Any] = {}
+    rising = Rising(progress) if progress is not None else None
+    silent, visited = 0, False
     for rounds_left in reversed(range(max_rounds)):
-        sent = {**params, **retry}
-        if tools is not None and call.method == "tools/call":
-            raw = await tools.send(connection, call, sent, progress)
-        else:
-            raw = await connection.request(call.method, sent, call, progress=progress)
-        if not modern:
-            return raw
-        result = _read(raw)
-        if result.result_type == COMPLETE:
-            if cache is not None and key is not None:
-                cache.put(call.method, {**key, **retry}, raw, changes=changes)
-            return raw
-        if rounds_left:
-            retry = await _retry(connection.answers, call, result)
+        try:
+            came = await send(connection, call, pending, tools, rising)
+        except RemoteProtocolError as error:
+            pages = pages_of(connection, error) if rounds_left and not visited else {}
+            if not pages or not await _visit(connection, call, pages):
+                raise
+            visited = True
+            continue
+        if not isinstance(came, Pending):
+            if cache is not None and key is not None and not pending.begun:
+                cache.put(call.method, key, came, changes=changes)
+            return came
+        pending = call.pending = came
+        silent = 0 if pending.questions else silent + 1
+        if rounds_left and silent:
+            await _pause(call, silent)
+        elif rounds_left:
+            with call.held():
+                results = await answer_all(connection.answers, pending.questions)
+            pending = call.pending = pending.with_results(results)
     raise TooManyRounds(f"{call.method} went through {max_rounds} rounds of questions without an end")
 
 
-def _frozen(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The params as they are now: all rounds send the same, whatever the caller does with the object meanwhile."""
+async def send(
+    connection: Connection, call: Call, pending: Pending[Any], tools: KnownTools, progress: Rising | None
+) -> msgspec.Raw | Pending[Any]:
+    """One round: send the call as it stands. Returns the raw result, or the call with what the server asks.
+
+    Raises: as `go_through`, and OutcomeUnknown.
+    """
+    call.pending = pending
+    modern, is_tool = _is_modern(connection), call.method == "tools/call"
+    if pending.begun and not modern:
+        text = f"{call.method} was begun on the stateless protocol; this server speaks {connection.version}"
+        raise LocalProtocolError(INVALID_REQUEST, text)
+    params = pending.request()
+
+    async def once() -> msgspec.Raw:
+        if progress is not None:
+            progress.again()
+        if is_tool:
+            return await tools.send(connection, call, params, progress)
+        return await connection.request(call.method, params, call, progress=progress)
+
+    # Of the requests of the specification, all but this one read, or set what they set before.
+    may_repeat = tools.may_repeat(params) if is_tool else call.method in METHODS
+    response = await deliver(connection, call, once, may_repeat=may_repeat)
+    if not modern:
+        return response
+    result = _read(response)
+    if result.result_type == COMPLETE:
+        return response
+    asked = {key: Asked.read(one.method, one.params) for key, one in (result.input_requests or {}).items()}
+    return pending.next(asked, result.request_state)
+
+
+def raw(result: Any) -> msgspec.Raw:
+    """A result as raw JSON, be it one that middleware has made. Raises: LocalProtocolError for what is no JSON."""
+    if isinstance(result, msgspec.Raw):
+        return result
     try:
-        return {name: value if name == "_meta" else msgspec.Raw(encode(value)) for name, value in params.items()}
+        return msgspec.Raw(encode(result))
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise LocalProtocolError(INVALID_PARAMS, f"{method} cannot be sent as JSON: {error}") from error
+        raise LocalProtocolError(INTERNAL_ERROR, f"middleware gave what has no form in JSON: {error}") from error
 
 
-def _key(params: dict[str, Any]) -> dict[str, Any]:
-    """Frozen params as the cache takes them."""
-    return {name: msgspec.json.decode(value) for name, value in params.items() if name != "_meta"}
+def _is_modern(connection: Connection) -> bool:
+    return connection.version is not None and connection.version.is_modern
 
 
 def _read(raw: msgspec.Raw) -> ReceivedResult:
@@ -100,28 +145,30 @@ def _read(raw: msgspec.Raw) -> ReceivedResult:
     return result
 
 
-async def _retry(answers: Answers, call: Call, result: ReceivedResult) -> dict[str, Any]:
-    """What the next round sends besides the params: the answers under the server's keys, its state as it is, and
-    neither of them where the server sent none."""
-    retry: dict[str, Any] = {}
-    if result.input_requests is not None:
-        call.hold()
-        try:
-            retry["inputResponses"] = await answer_all(answers, result.input_requests)
-        finally:
-            call.resume()
-    if result.request_state is not None:
-        retry["requestState"] = result.request_state
-    return retry
+async def _pause(call: Call, silent: int) -> None:
+    """Nothing is asked: the server wants the call again. "The client MAY retry the original request immediately", which
+    it does once."""
+    with call.held():
+        await anyio.sleep(min(_SHORTEST_PAUSE * 2 ** (silent - 2), _LONGEST_PAUSE) if silent > 1 else 0)
 
 
-async def answer_all(answers: Answers, requests: dict[str, ReceivedInputRequest]) -> dict[str, Any]:
+async def _visit(connection: Connection, call: Call, pages: Mapping[str, Asked]) -> bool:
+    """Show the pages, and wait until they are done with. Returns whether the person went to all of them."""
+    with call.held(), Completions(connection, pages) as completions:
+        results = await answer_all(connection.answers, pages)
+        if any(getattr(result, "action", None) != "accept" for result in results.values()):
+            return False
+        await completions.wait(results, call.idle)
+    return True
+
+
+async def answer_all(answers: Answers, asked: Mapping[str, Asked]) -> dict[str, Any]:
     """Answer all questions of one round at once, begun in the order of the map. If there is one that cannot be
     answered, none is asked.
 
     Raises: RemoteProtocolError, and what the first failing handler raised; the others are cancelled.
     """
-    questions = {key: answers.read(request.method, request.params) for key, request in requests.items()}
+    questions = {key: answers.take(one) for key, one in asked.items()}
     for question in questions.values():
         question.queue(nested=answers.nested)
     if len(questions) == 1:

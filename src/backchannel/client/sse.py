@@ -121,6 +121,11 @@ class SseTransport:
         if self._posts is not None:
             await self._posts.close()
 
+    @property
+    def streams(self) -> int:
+        """How many responses are being read."""
+        return self._stream.busy + (self._posts.busy if self._posts is not None else 0)
+
     def _base(self) -> dict[str, str]:
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self._version is not None and FEATURES[self._version].version_header:
@@ -196,19 +201,19 @@ class Fallback:
     Transport).
 
     first: streamable HTTP.  second: makes the other transport, when `initialize` was refused with HTTP 400, 404 or 405,
-    and no modern error.
+    and no modern error.  `current`: the one in use.
     """
 
     def __init__(self, first: Transport, second: Callable[[], Transport]):
         self.first = first
         self._second = second
-        self._current = first
+        self.current = first
         self._ears: tuple[Receive, Lost] | None = None
 
     @property
     def request_streams(self) -> bool:
         """Whether each request has a response stream of its own."""
-        return self._current.request_streams
+        return self.current.request_streams
 
     async def open(self, receive: Receive, lost: Lost) -> None:
         """Connect. Raises: as `first` does."""
@@ -218,11 +223,11 @@ class Fallback:
     async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
         """Send one message. Raises: as `first` does."""
         try:
-            return await self._current.send(message, headers)
+            return await self.current.send(message, headers)
         except RemoteProtocolError as error:
-            if self._current is not self.first or not _is_old(message, error) or not await self._change():
+            if self.current is not self.first or not _is_old(message, error) or not await self._change():
                 raise
-        await self._current.send(message, headers)
+        await self.current.send(message, headers)
 
     async def _change(self) -> bool:
         """Use the other transport, if the server knows that one."""
@@ -230,25 +235,25 @@ class Fallback:
         other = self._second()
         try:
             await other.open(*self._ears)
-            self._current = other
+            self.current = other
         except BackchannelError as error:
             logger.debug("nor is it a server of 2024-11-05: %s", error)
         finally:
             with anyio.CancelScope(shield=True):
-                await (self.first if self._current is other else other).close()
-        return self._current is other
+                await (self.first if self.current is other else other).close()
+        return self.current is other
 
     def negotiated(self, version: Version) -> None:
         """Tell it which version is spoken."""
-        self._current.negotiated(version)
+        self.current.negotiated(version)
 
     async def listen(self) -> None:
         """Begin to receive what belongs to no request."""
-        await self._current.listen()
+        await self.current.listen()
 
     async def close(self) -> None:
         """Disconnect."""
-        await self._current.close()
+        await self.current.close()
 
 
 def _is_old(message: Message, error: RemoteProtocolError) -> bool:

@@ -3,7 +3,8 @@
 How it works: one task, which belongs to the event loop and not to whoever opened the transport, owns the process from
 its start to its end. It runs the pumps of the three pipes, and whatever ends the connection (`close`, a cancelled
 `open`, the death of the process) makes it climb the same ladder: close stdin, wait, SIGTERM, wait, SIGKILL, to the
-whole process group. Writes go through a queue, because a write that was cancelled half-way would cut a line in two.
+whole process group. After a death that nobody wanted the process may be started again. Writes go through a queue,
+because a write that was cancelled half-way would cut a line in two.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ..protocol.lines import LineDecoder, Oversized, encode_line
 from ..protocol.versions import Version
 from ..waiter import Waiter
 from .process import BROKEN, Child
-from .transport import Lost, Receive, encoded, is_junk, read, too_large
+from .transport import Lost, Receive, SessionGone, encoded, is_junk, read, too_large
 
 logger = logging.getLogger("backchannel.client")
 
@@ -43,6 +44,8 @@ STDERR_KEPT = 65536
 """How many bytes of the end of stderr are kept."""
 _SHOWN_LINES = 20
 _JUNK_REPORTS = 20
+_LONGEST_PAUSE = 5.0  # seconds before it is started again; the first is 0.1, and each is twice the one before
+_STABLE = 60.0  # seconds after which a death is the first one again
 _DRAIN = 0.5  # seconds that the pipes of a process that has ended get to bring what is left in them
 
 
@@ -54,7 +57,8 @@ class StdioServer:
     which are the ones in `INHERITED` and LC_*, so that secrets of this process do not leak; give `env=os.environ` to
     pass everything.  cwd: its working directory.  grace: seconds it gets to end by itself when stdin closes, and
     again after SIGTERM.  stderr: "inherit" passes it through to this process's stderr, "capture" only keeps its end
-    for error messages.  max_message: the most bytes a message from it may have.
+    for error messages.  max_message: the most bytes a message from it may have.  restart: how many times in a row it is
+    started again when it has ended by itself; what it had in its memory is gone.
 
     Raises: ConfigurationError.  Specification: basic/transports/stdio.
     """
@@ -66,6 +70,7 @@ class StdioServer:
     grace: float
     stderr: Literal["inherit", "capture"]
     max_message: int
+    restart: int
 
     def __init__(
         self,
@@ -76,16 +81,18 @@ class StdioServer:
         grace: float = 2.0,
         stderr: Literal["inherit", "capture"] = "inherit",
         max_message: int = 16 * 2**20,
+        restart: int = 0,
     ):
         self.command = os.fspath(command)
         self.args = tuple(os.fspath(arg) for arg in args)
         self.env = dict(env or {})
         self.cwd = os.fspath(cwd) if cwd is not None else None
         self.grace, self.stderr, self.max_message = grace, stderr, max_message
+        self.restart = restart
         if not self.command:
             raise ConfigurationError("StdioServer needs a command")
-        if grace < 0 or max_message < 1:
-            raise ConfigurationError("grace is a number of seconds, at least 0; max_message a number of bytes")
+        if grace < 0 or max_message < 1 or restart < 0:
+            raise ConfigurationError("grace is a number of seconds, max_message one of bytes, restart one of times")
         if stderr not in ("inherit", "capture"):
             raise ConfigurationError(f'stderr is "inherit" or "capture", not {stderr!r}')
 
@@ -129,13 +136,20 @@ class StdioTransport:
         self._lost: Lost | None = None
         self._version: Version | None = None
         self._gone: str | None = f"the server {server.label!r} is not running"  # why nothing can be sent
+        self._again: Waiter | None = None  # resolved when it was started again
+        self._deaths = 0  # one after the other
+        self._stop = anyio.Event()
+        self._closing = False
+        self.dropped = 0
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What belongs to one process."""
         self._queue: list[_Line] = []
         self._writing: list[_Line] = []
         self._wake, self._over, self._failed = anyio.Event(), anyio.Event(), anyio.Event()
         self._out_ended, self._err_ended = anyio.Event(), anyio.Event()
-        self._closing = False
         self._tail = bytearray()
-        self._junk = 0
 
     @property
     def pid(self) -> int | None:
@@ -165,6 +179,8 @@ class StdioTransport:
         data = encoded(message)
         if b"\n" in data or b"\r" in data:  # raw JSON inside it is pretty-printed
             data = msgspec.json.format(data, indent=-1)
+        if self._again is not None:
+            await self._again.wait()
         if self._gone is not None:
             raise ConnectionLost(self._gone)
         line = _Line(encode_line(data), Waiter())
@@ -194,23 +210,29 @@ class StdioTransport:
             await anyio.sleep_forever()
         finally:
             self._closing = True
+            self._stop.set()
             self._over.set()
 
     async def _own(self, opened: Waiter) -> None:
         try:
             with anyio.CancelScope(shield=True):  # it ends by the ladder, in bounded time
-                if not self._nursery.closed:
+                while not self._closing and not self._nursery.closed:
+                    self._prepare()
                     self._child = await self._launch()
                     self._gone = None
-                    opened.resolve(None)
+                    (self._again or opened).resolve(None)
                     await self._live(self._child)
         except ConnectionFailed as error:
             opened.fail(error)
+            if self._again is not None and self._lost is not None:
+                self._lost(ConnectionLost(str(error)))
         finally:
             # Here without the ladder only where the event loop is torn down.
             if self._child is not None and not self._child.exited.is_set():
                 self._child.kill()
             self._closing = True
+            if self._again is not None:
+                self._again.fail(ConnectionLost(f"the connection to the server {self.server.label!r} is closed"))
             opened.fail(ConnectionFailed(f"the server {self.server.label!r} was not launched"))
             self._fail(f"the connection to the server {self.server.label!r} is closed")
 
@@ -230,10 +252,10 @@ class StdioTransport:
             pumps.start_soon(self._pump_out, child.stdout)
             pumps.start_soon(self._pump_err, child.stderr)
             pumps.start_soon(self._watch, child)
+            began = anyio.current_time()
             await self._over.wait()
             if not self._closing:
-                await self._report(child)
-            self._closing = True
+                await self._report(child, anyio.current_time() - began)
             self._fail(f"the connection to the server {self.server.label!r} is closed")
             ended = await child.end(self.server.grace)
             pumps.cancel_scope.cancel()
@@ -241,6 +263,9 @@ class StdioTransport:
             await child.free()
         else:
             logger.warning("the server %r (process %s) could not be killed", self.server.label, child.pid)
+        if not self._closing:
+            with anyio.move_on_after(min(0.1 * 2 ** (self._deaths - 1), _LONGEST_PAUSE)):
+                await self._stop.wait()
 
     async def _pump_in(self, stdin: anyio.abc.ByteSendStream) -> None:
         try:
@@ -285,11 +310,12 @@ class StdioTransport:
         self._over.set()
 
     def _take(self, line: bytes | Oversized) -> None:
-        if self._closing or self._receive is None:
+        if self._closing or self._gone is not None or self._receive is None:
             return
         if isinstance(line, Oversized):
             large = too_large(line)
             if large.id is None:
+                self.dropped += 1
                 logger.warning("the server %r sent %s; it was dropped", self.server.label, large.message)
             else:
                 self._receive(large)
@@ -301,25 +327,32 @@ class StdioTransport:
                 self._receive(message)
 
     def _skip(self, line: bytes) -> None:
-        self._junk += 1
-        if self._junk <= _JUNK_REPORTS:
-            last = " (no more of these are reported)" if self._junk == _JUNK_REPORTS else ""
+        self.dropped += 1
+        if self.dropped <= _JUNK_REPORTS:
+            last = " (no more of these are reported)" if self.dropped == _JUNK_REPORTS else ""
             text = "the server %r wrote a line to stdout that is no message; it was skipped%s: %r"
             logger.warning(text, self.server.label, last, line[:200].decode("utf-8", "replace"))
 
-    async def _report(self, child: Child) -> None:
-        """The server ended, or closed its stdout: say so once what is left in the pipes has been read."""
+    async def _report(self, child: Child, lived: float) -> None:
+        """The server ended, or closed its stdout, after so many seconds: say so once what is left in the pipes has been
+        read."""
         with anyio.move_on_after(_DRAIN):
             for ended in (child.exited, self._out_ended, self._err_ended):
                 await ended.wait()
         if self._closing or self._lost is None:
             return
-        self._closing = True
         why = f"the server {self.server.label!r} {child.how_it_ended()}"
         if lines := self.stderr.rstrip().splitlines()[-_SHOWN_LINES:]:
             why += "; the end of its stderr:\n" + "\n".join(f"  {line[:1000]}" for line in lines)
         self._fail(why)
-        self._lost(ConnectionLost(why))
+        self._deaths = 1 if lived > _STABLE else self._deaths + 1
+        if self._deaths <= self.server.restart:
+            logger.warning("%s; it is started again", why)
+            self._again = Waiter()
+            self._lost(SessionGone(why))
+        else:
+            self._closing = True
+            self._lost(ConnectionLost(why))
 
     def _fail(self, why: str) -> None:
         """Nothing can be sent any more; the first reason stays."""

@@ -10,7 +10,6 @@ session subscribes to a resource when the first wants it, and unsubscribes when 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -20,20 +19,22 @@ import anyio
 import msgspec
 
 from ..errors import BackchannelError, ConfigurationError, ConnectionLost, RemoteProtocolError
-from ..protocol.jsonrpc import Notification, RequestId
+from ..protocol.jsonrpc import Notification, RequestId, encode
 from ..protocol.types.subscriptions import SUBSCRIPTION_ID, Filter
 from ..waiter import Waiter
 from .connection import Connection
+from .subscribed import Subscribed
 
 logger = logging.getLogger("backchannel.client")
 
 Kind = Literal["tools", "prompts", "resource_list", "resource"]
 _LISTEN = "subscriptions/listen"
+_UPDATED = "notifications/resources/updated"
 _KINDS: dict[str, Kind] = {
     "notifications/tools/list_changed": "tools",
     "notifications/prompts/list_changed": "prompts",
     "notifications/resources/list_changed": "resource_list",
-    "notifications/resources/updated": "resource",
+    _UPDATED: "resource",
 }
 _MOST = 1000  # changes that nobody has read
 _GRACE = 1.0  # seconds that leaving may take
@@ -92,9 +93,10 @@ class Changes:
     where the server ends the subscription, or the block is left.
     """
 
-    def __init__(self, source: _Source):
+    def __init__(self, source: _Source, open: set[Changes]):
         self.honoured = Wanted()
         self._source = source
+        self._others = open
         self._waiting: dict[Change, None] = {}
         self._news = anyio.Event()
         self._is_open = self._is_over = self._is_full = False
@@ -108,11 +110,13 @@ class Changes:
             undo.push_async_callback(self._source.close)
             self.honoured = await self._source.open(self)
             undo.pop_all()
+        self._others.add(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._others.discard(self)
         self._waiting.clear()
         self.end(None)
         await self._source.close()
@@ -156,7 +160,7 @@ class Changes:
 
 
 class Subscriptions:
-    """Those of one connection.
+    """Those of one connection; `open` has them.
 
     capabilities: what the server declared.  timeout: seconds for it to answer.
     """
@@ -165,13 +169,27 @@ class Subscriptions:
         self._connection = connection
         self._capabilities = capabilities
         self._timeout = timeout
-        self._subscribed = _Subscribed(connection, timeout)
+        self._subscribed = Subscribed(connection, timeout)
+        self.open: set[Changes] = set()
 
     def listen(self, wanted: Wanted) -> Changes:
         """A subscription that has not begun."""
         if self._connection.version is not None and self._connection.version.is_modern:
-            return Changes(_Stream(self._connection, wanted, self._timeout))
-        return Changes(_Session(self._connection, wanted, self._capabilities, self._subscribed))
+            return Changes(_Stream(self._connection, wanted, self._timeout), self.open)
+        return Changes(_Session(self._connection, wanted, self._capabilities, self._subscribed), self.open)
+
+    async def restore(self, capabilities: dict[str, Any]) -> None:
+        """In a new session: subscribe to the same resources. What has changed meanwhile nobody has told, so everything
+        that is kept or listened for counts as changed.
+
+        Raises: ConnectionLost, RequestTimeout.
+        """
+        self._capabilities = capabilities
+        await self._subscribed.restore()
+        for method in _KINDS:
+            self._connection.hear(Notification(method))
+        for uri in self._subscribed.uris:
+            self._connection.hear(Notification(_UPDATED, msgspec.Raw(encode({"uri": uri}))))
 
 
 class _Told(msgspec.Struct):
@@ -277,7 +295,7 @@ def _honoured(given: Filter) -> Wanted:
 class _Session:
     """One reader of a legacy session's notifications."""
 
-    def __init__(self, connection: Connection, wanted: Wanted, capabilities: dict[str, Any], subscribed: _Subscribed):
+    def __init__(self, connection: Connection, wanted: Wanted, capabilities: dict[str, Any], subscribed: Subscribed):
         self._connection = connection
         self._wanted = wanted
         self._capabilities = capabilities
@@ -333,32 +351,3 @@ class _Session:
     def _can(self, area: str, what: str) -> bool:
         declared = self._capabilities.get(area)
         return isinstance(declared, dict) and bool(declared.get(what))
-
-
-class _Subscribed:
-    """The resources that a session is subscribed to: each once, however many readers want it."""
-
-    def __init__(self, connection: Connection, timeout: float | None):
-        self._connection = connection
-        self._timeout = timeout
-        self._readers: Counter[str] = Counter()
-        self._lock = anyio.Lock()
-
-    async def add(self, uri: str) -> None:
-        """One more reader. Raises: RemoteProtocolError, ConnectionLost, RequestTimeout."""
-        async with self._lock:
-            if not self._readers[uri]:
-                await self._ask("resources/subscribe", uri)
-            self._readers[uri] += 1
-
-    async def remove(self, uri: str) -> None:
-        """One reader less. Raises: as `add`."""
-        async with self._lock:
-            self._readers[uri] -= 1
-            if not self._readers[uri]:
-                del self._readers[uri]
-                await self._ask("resources/unsubscribe", uri)
-
-    async def _ask(self, method: str, uri: str) -> None:
-        with self._connection.call(method, self._timeout) as call:
-            await self._connection.request(method, {"uri": uri}, call)

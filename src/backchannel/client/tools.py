@@ -1,6 +1,6 @@
-"""What the server's lists of tools have said: which arguments are mirrored into headers, and which schema the
-structured output has (basic/transports/streamable-http, Custom Headers from Tool Parameters; server/tools, Output
-Schema)."""
+"""What the server's lists of tools have said: which arguments are mirrored into headers, which schema the structured
+output has, and which tools may run twice (basic/transports/streamable-http, Custom Headers from Tool Parameters;
+server/tools, Output Schema and Tool Annotations)."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class KnownTools:
         self._mirrored = mirrored
         self._headers: dict[str, tuple[ParamHeader, ...]] = {}
         self._schemas: dict[str, dict[str, Any] | Validator] = {}
+        self._repeatable: set[str] = set()
         self._warned: set[tuple[str, str]] = set()
 
     def take(self, tools: list[Tool]) -> list[Tool]:
@@ -42,10 +43,11 @@ class KnownTools:
         return [tool for tool in tools if self._note(tool)]
 
     def heard(self, notification: Notification) -> None:
-        """When the list has changed, output schemas are not known any more until it is listed again. The headers stay:
-        if they are wrong now, the server says so."""
+        """When the list has changed, all but the headers is not known any more until it is listed again. The headers
+        stay: if they are wrong now, the server says so."""
         if notification.method == "notifications/tools/list_changed":
             self._schemas.clear()
+            self._repeatable.clear()
 
     def _note(self, tool: Tool) -> bool:
         if self._mirrored:
@@ -59,7 +61,19 @@ class KnownTools:
             self._schemas.pop(tool.name, None)
         else:
             self._schemas[tool.name] = tool.output_schema
+        hints = tool.annotations
+        if hints is not None and (hints.read_only_hint or hints.idempotent_hint):
+            self._repeatable.add(tool.name)
+        else:
+            self._repeatable.discard(tool.name)
         return True
+
+    def may_repeat(self, params: dict[str, Any]) -> bool:
+        """Whether the list says that this `tools/call` may run twice: its tool is read-only, or idempotent.
+
+        params: members as raw JSON.
+        """
+        return _text(params.get("name")) in self._repeatable
 
     def _warn(self, name: str, what: str) -> None:
         if (name, what) not in self._warned:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from ..errors import INVALID_PARAMS, LocalProtocolError
+from ..errors import INVALID_PARAMS, ConnectionFailed, LocalProtocolError
 from ..protocol.jsonrpc import Malformed, Message, decode, encode, scan
 from ..protocol.lines import Oversized
 from ..protocol.oversized import stand_in
@@ -16,7 +16,14 @@ from ..protocol.versions import FEATURES, Version
 Receive = Callable[[Message | Malformed], None]
 """Takes each message that comes from the server, in order. It does not block and does not raise."""
 Lost = Callable[[Exception], None]
-"""Called once when the connection has ended and no message can come any more, with the exception that says why."""
+"""Called once when the connection has ended and no message can come any more, with the exception that says why; and
+with SessionGone, any number of times, when the session alone is gone."""
+
+
+class SessionGone(ConnectionFailed):
+    """The server does not know the session any more, so what was sent certainly did not run. A new session may begin
+    over the same transport, with the next `initialize`; where requests have no streams of their own, none of those that
+    were in flight is answered."""
 
 
 class Transport(Protocol):
@@ -39,7 +46,8 @@ class Transport(Protocol):
 
         headers: to send with it, where the wire has headers. It is given only where there are some.
 
-        Raises: ConnectionLost if it cannot be delivered, or its response stream ended without the response.
+        Raises: ConnectionFailed if certainly nothing of it has reached the server, so that it may be sent again;
+        SessionGone; ConnectionLost if it may have, or its response stream ended without the response.
         RemoteProtocolError for an HTTP status that is no JSON-RPC answer, AuthRequired for 401.
         """
 
