@@ -2,6 +2,8 @@
 
 import pytest
 
+pytest_plugins = ["backchannel.testing.plugin"]
+
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:

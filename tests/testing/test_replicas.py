@@ -1,12 +1,15 @@
-"""The kit for testing servers: replay on every transport shows whether a handler is deterministic."""
+"""Replay on every transport, and instances behind a balancer."""
 
 import itertools
 from dataclasses import dataclass
 
+import anyio
 import pytest
 
 from backchannel import Client, Context, Server
-from backchannel.testing import replaying
+from backchannel.server.state import Binding, Flow
+from backchannel.testing import Transcript, connect, replaying
+from backchannel.testing.replicas import instances
 
 server = Server("shop")
 charged: list[int] = []
@@ -77,3 +80,39 @@ async def test_a_handler_that_is_not_deterministic_is_found_out() -> None:
     async with client(replaying(server), "2025-11-25") as replayed:
         with pytest.raises(Exception, match="another way"):
             await replayed.call_tool("flip")
+
+
+def test_instances_share_handlers_and_keys_and_nothing_else() -> None:
+    first, second = instances(server, 2)
+    assert first.tools is second.tools is server.tools
+    assert len({id(one.state) for one in (server, first, second)}) == 3
+    flow, binding = Flow("call", 1, server.state.clock(), b"[]"), Binding("tools/call", "book", b"", None)
+    assert second.state.open(first.state.seal(flow, binding, "shop"), binding, "shop") == flow
+    assert first.notify is server.notify is not second.notify
+
+
+@pytest.mark.anyio
+async def test_a_cancellation_goes_to_the_instance_that_serves_the_call() -> None:
+    stopped = anyio.Event()
+    slow = Server("slow")
+
+    @slow.tool
+    async def stay(ctx: Context) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.set()
+
+    transcript = Transcript()
+    async with connect(slow, era="modern", replicas=3, transcript=transcript) as client:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, "stay")
+                await anyio.wait_all_tasks_blocked()
+                await client.discover()
+                scope.cancel()
+        with anyio.fail_after(5):
+            await stopped.wait()
+    sent = [(type(one.message).__name__, one.instance) for one in transcript.messages if one.sender == "client"]
+    call, cancelled = sent[1], sent[-1]
+    assert cancelled == ("Notification", call[1])
