@@ -1,12 +1,14 @@
 """The command line as child processes, and a person at a pseudo-terminal."""
 
 import contextlib
+import fcntl
 import os
 import pty
 import re
 import select
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -56,6 +58,11 @@ def served(*arguments: str, cwd: Path | None = None) -> Iterator[str]:
     assert complaints == ""
 
 
+def _take_terminal() -> None:
+    """Make stdin the terminal from which a new session gets its Ctrl-C."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Typist:
     """A program at a pseudo-terminal, and who types there. stdout is the terminal too."""
 
@@ -69,6 +76,7 @@ class Typist:
             stdout=far,
             stderr=far,
             start_new_session=True,
+            preexec_fn=_take_terminal,
         )
         os.close(far)
         self._read_so_far = b""

@@ -1,17 +1,17 @@
 """`backchannel call`: targets, arguments, output and exit codes."""
 
+import http.server
 import json
+import re
 import shlex
-import signal
-import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
-from tests.cli.programs import COMMAND, PATIENCE, backchannel, environment, served
+from tests.cli.programs import COMMAND, backchannel, served
 
 SERVER = """
-import anyio
 from backchannel import Context, Server, ToolError
 from backchannel.protocol.types.content import ImageContent, ResourceLink
 
@@ -36,12 +36,23 @@ def show() -> list:
     return [ImageContent("AAAA", "image/png"), ResourceLink("file:///a", "a"), "text"]
 
 @server.tool
-async def wait(ctx: Context, mark: str) -> str:
-    try:
-        await ctx.progress(1, message="waiting")
-        await anyio.sleep_forever()
-    finally:
-        open(mark, "w").close()
+async def talk(ctx: Context) -> str:
+    print("printed")
+    await ctx.log("debug", "not this")
+    await ctx.log("info", "first")
+    await ctx.log("warning", {"n": 1}, logger="shop")
+    return "done"
+"""
+
+VARIABLES = """
+import os
+from backchannel import Server
+
+server = Server("vars")
+
+@server.tool
+def shown() -> str:
+    return os.environ.get("A_KEY", "none")
 """
 
 
@@ -61,7 +72,7 @@ RUN = shlex.join([*COMMAND, "run", "tools.py"])
 def test_targets(place: Path, target: str, version: str) -> None:
     done = backchannel("call", target, "echo", "text=7", "count=2", "--version", version, cwd=place)
     assert (done.returncode, done.stdout) == (0, "77\n"), done.stderr
-    assert "[1/2] half\n[2/2]\n" in done.stderr
+    assert done.stderr == ""  # where it is no terminal, progress is not shown
 
 
 def test_a_url(place: Path) -> None:
@@ -105,9 +116,13 @@ def test_a_tool_that_fails(place: Path) -> None:
         (["tools.py", "ecco"], 2, "the server has no tool 'ecco'; did you mean 'echo'?"),
         (["tools.py", "zzz"], 2, "it has echo, fail"),
         (["tools.py", "echo", "text"], 2, "'text' is no argument: give key=value"),
-        (["tools.py", "echo", "count=many"], 2, "the argument 'count' takes JSON"),
-        (["tools.py", "echo", "--version", "1999-12-31"], 2, "there is no protocol version '1999-12-31'"),
+        (["tools.py", "echo", "count=many"], 2, "the argument 'count' takes an integer, not 'many'"),
+        (["tools.py", "echo", "--log-level", "loud"], 2, "there is no log level 'loud'; give one of debug, info"),
+        (["tools.py", "echo", "--version", "1999-12-31"], 2, "'1999-12-31'; give one of auto, legacy, modern, 20"),
         (["tools.py", "echo", "--header", "none"], 2, "'none' is no header"),
+        (["tools.py", "echo", "--header", "a: b"], 2, "--header is for a server at a URL"),
+        (["tools.py", "echo", "--env", "a=b"], 2, "--env is for a command that is launched"),
+        (["sh x", "echo", "--env", "NOT_SET_ANYWHERE"], 2, "'NOT_SET_ANYWHERE' is no variable"),
         (["tools.py"], 2, "TOOL"),
         (["tools.py", "echo", "--bogus"], 2, "--bogus"),
         (["nothing", "echo"], 2, "'nothing' is no server"),
@@ -133,13 +148,58 @@ def test_a_server_without_a_version_in_common(place: Path) -> None:
     assert "the server speaks 1999-12-31" in done.stderr
 
 
+@pytest.mark.parametrize("version", ["legacy", "modern"])
 @pytest.mark.parametrize("target", ["tools.py", RUN])
-def test_ctrl_c_cancels_the_call(place: Path, target: str) -> None:
-    command = [*COMMAND, "call", target, "wait", "mark=mark"]
-    process = subprocess.Popen(command, cwd=place, env=environment(), stderr=subprocess.PIPE, text=True)
-    with process:
-        assert process.stderr is not None and process.stderr.readline() == "[1] waiting\n"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 130
-        assert process.stderr.read() == ""
-    assert (place / "mark").exists()
+def test_what_the_server_says_goes_to_stderr(place: Path, target: str, version: str) -> None:
+    done = backchannel("call", target, "talk", "--version", version, cwd=place)
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert re.sub(r".*printed.*\n", "", done.stderr) == '[info] first\n[warning shop] {"n": 1}\n'
+    assert "printed" in done.stderr
+    done = backchannel("call", target, "talk", "--version", version, "--log-level", "none", cwd=place)
+    assert "first" not in done.stderr and done.stdout == "done\n"
+
+
+@pytest.mark.parametrize("version", ["auto", "legacy", "modern"])
+def test_a_url_that_is_no_endpoint(place: Path, version: str) -> None:
+    with served("tools.py", cwd=place) as url:
+        done = backchannel("call", url.removesuffix("/mcp"), "echo", "text=a", "--version", version)
+    assert "HTTP 404: is the endpoint /mcp?" in done.stderr
+    assert done.returncode == (4 if version == "modern" else 3)
+
+
+def test_variables_of_a_command(place: Path) -> None:
+    (place / "vars.py").write_text(VARIABLES, encoding="utf-8")
+    command = shlex.join([*COMMAND, "run", "vars.py"])
+    done = backchannel("call", command, "shown", "--env", "A_KEY=1 2", "--env", "PYTHONPATH", cwd=place)
+    assert (done.returncode, done.stdout) == (0, "1 2\n"), done.stderr
+
+
+def test_headers(place: Path) -> None:
+    seen: list[str | None] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(self.headers["x-key"])
+            self.send_error(403, "Not for you")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
+        thread = threading.Thread(target=web.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{web.server_port}/mcp"
+        done = backchannel("list", url, "--header", "X-Key: a: b", cwd=place)
+        web.shutdown()
+        thread.join()
+    assert done.returncode == 3 and "HTTP 403" in done.stderr
+    assert set(seen) == {"a: b"}
+
+
+@pytest.mark.parametrize("command", ["list", "call", "read", "prompt", "listen"])
+def test_help_says_what_there_is(command: str) -> None:
+    text = " ".join(backchannel(command, "--help").stdout.split())
+    assert all(
+        word in text for word in ("--json", "--header", "--env", "--version", "--log-level", "CONFIG.json:ENTRY")
+    )
+    assert all(f"{code} " in text.partition("Exit codes:")[2] for code in (0, 1, 2, 3, 4, 130))

@@ -56,7 +56,7 @@ def test_an_answer_after_an_invalid_one(place: Path, version: str) -> None:
         typist.sees("The server asks: Which \\x1b[31mcoffee?")
         typist.sees("Size (small, large):")
         typist.types("medium")
-        typist.sees('size expected one of "small", "large", got "medium"')
+        typist.sees('Size: expected one of "small", "large", got "medium"')
         typist.sees("Size (small, large):")
         typist.types("Large")
         typist.sees("Cups (integer) [1]:")

@@ -1,6 +1,7 @@
 """`backchannel list`, `read`, `prompt` and `listen`."""
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -15,7 +16,7 @@ from backchannel import Context, Server
 server = Server("notes")
 
 @server.tool
-async def add(ctx: Context, text: str) -> str:
+async def add(ctx: Context, text: str, mark: bool = False) -> str:
     """Add a note.
 
     Args:
@@ -51,10 +52,10 @@ def test_list(place: Path, version: str) -> None:
     done = backchannel("list", "notes.py", "--version", version, cwd=place)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n\n") == [
-        "tools\n  add  Add a note.",
+        "tools\n  add text=… [mark=…]  Add a note.",
         "resources\n  note://1  The first note",
         "templates\n  note://{id}/picture",
-        "prompts\n  summarise  Summarise a note.\n",
+        "prompts\n  summarise id=…  Summarise a note.\n",
     ]
 
 
@@ -94,17 +95,60 @@ def test_prompt_with_what_is_no_argument(place: Path) -> None:
     assert done.returncode == 2 and "key=value" in done.stderr
 
 
-@pytest.mark.parametrize("version", ["legacy", "modern"])
-def test_listen(place: Path, version: str) -> None:
+def test_prompt_as_json(place: Path) -> None:
+    done = backchannel("prompt", "notes.py", "summarise", "id=1", "--json", cwd=place, typed="20\n")
+    assert json.loads(done.stdout)["messages"][0]["content"]["text"] == "Summarise note 1 in 20 words"
+
+
+def test_a_prompt_that_is_not_there(place: Path) -> None:
+    done = backchannel("prompt", "notes.py", "sumarise", cwd=place)
+    assert done.returncode == 4 and "sumarise" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["list", "read", "prompt"])
+def test_a_command_after_two_dashes(place: Path, command: str) -> None:
+    given = {"list": [], "read": ["note://1"], "prompt": ["summarise", "id=1"]}[command]
+    told = {"list": "note://1", "read": "Buy milk", "prompt": "in 20 words"}[command]
+    done = backchannel(command, *given, "--", *COMMAND, "run", "notes.py", cwd=place, typed="20\n")
+    assert done.returncode == 0 and told in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("command", ["list", "read", "prompt", "listen"])
+def test_no_connection(place: Path, command: str) -> None:
+    given = {"list": [], "read": ["note://1"], "prompt": ["summarise"], "listen": []}[command]
+    done = backchannel(command, "http://127.0.0.1:1/mcp", *given, cwd=place)
+    assert done.returncode == 3 and "127.0.0.1:1" in done.stderr
+
+
+def test_nobody_reads_the_results(place: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [*COMMAND, "list", "notes.py"]
+    with open(writer, "wb") as gone:
+        done = subprocess.run(
+            command, cwd=place, env=environment(), stdout=gone, stderr=subprocess.PIPE, timeout=PATIENCE
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "line"),
+    [
+        ("legacy", [], "resource note://1"),
+        ("modern", [], "resource note://1"),
+        ("modern", ["--json"], '{"kind":"resource","uri":"note://1"}'),
+    ],
+)
+def test_listen(place: Path, version: str, options: list[str], line: str) -> None:
     with served("notes.py", cwd=place) as url:
-        command = [*COMMAND, "listen", url, "note://1", "--version", version]
+        command = [*COMMAND, "listen", url, "note://1", "--version", version, *options]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         listener = subprocess.Popen(command, cwd=place, env=environment(), text=True, **pipes)
         assert listener.stdout is not None and listener.stderr is not None
         try:
             assert "note://1" in listener.stderr.readline()
             assert backchannel("call", url, "add", "text=x", cwd=place).returncode == 0
-            assert listener.stdout.readline() == "resource note://1\n"
+            assert listener.stdout.readline() == f"{line}\n"
         finally:
             listener.send_signal(signal.SIGINT)
             listener.communicate(timeout=PATIENCE)

@@ -1,5 +1,6 @@
 """The README: its two programs do what they say, and its commands run as they are written."""
 
+import json
 import os
 import re
 import shlex
@@ -81,3 +82,13 @@ def test_run_http_and_call(place: Path) -> None:
 @pytest.mark.parametrize("beginning", ["backchannel call shop.py", 'backchannel call "python'])
 def test_call(place: Path, beginning: str) -> None:
     assert "Ticket 1: 1 large for Ada" in answered(command(beginning), place)
+
+
+def test_call_from_a_configuration(place: Path) -> None:
+    shop = {"command": "python", "args": ["shop.py"], "env": {"PYTHONPATH": environment()["PYTHONPATH"]}}
+    (place / "mcp.json").write_text(json.dumps({"mcpServers": {"shop": shop}}), encoding="utf-8")
+    assert answered(command("backchannel call mcp.json"), place) == "Ticket 1: 1 large for Ada\n"
+
+
+def test_list(place: Path) -> None:
+    assert "coffee name=…  Order coffee for somebody." in answered(command("backchannel list"), place)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backchannel.cli.terminal import printable
+from backchannel.cli.printable import printable
 
 
 @pytest.mark.parametrize(

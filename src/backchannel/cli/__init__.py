@@ -1,13 +1,13 @@
 """The command line: `backchannel demo`, `run`, `list`, `call`, `read`, `prompt` and `listen`.
 
-Exit codes: 0 done, 1 the tool failed (or the demo found a difference), 2 wrong usage, 3 no connection, 4 the peer
-broke or refused the protocol, 130 interrupted.
+The exit codes are in `EXIT_CODES`.
 """
 
 from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -17,11 +17,18 @@ from ..errors import (
     ConfigurationError,
     ConnectionFailed,
     ConnectionLost,
+    RemoteProtocolError,
     RequestTimeout,
 )
 
 OK, FAILED, USAGE, CONNECTION, PROTOCOL, INTERRUPTED = 0, 1, 2, 3, 4, 130
-COMMANDS = ("demo", "run", "list", "call", "read", "prompt", "listen")
+EXIT_CODES = (
+    "Exit codes: 0 done, also where a question was declined or cancelled and the tool goes on; 1 the tool failed; "
+    "2 wrong usage; 3 no connection, or no MCP server there; 4 the server refused the request or broke the protocol; "
+    "130 Ctrl-C, which cancels the call."
+)
+CONNECTING = ("list", "call", "read", "prompt", "listen")
+COMMANDS = ("demo", "run", *CONNECTING)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # a result may hold what the terminal cannot show
     given = _command_last(list(sys.argv[1:] if arguments is None else arguments))
     about = "MCP servers and clients in which a handler asks the client from the middle of ordinary code."
-    app = App("backchannel", help=about, version=__version__, suppress_keyboard_interrupt=False)
+    app = App(
+        "backchannel", help=about, version=__version__, help_epilogue=EXIT_CODES, suppress_keyboard_interrupt=False
+    )
     for name in given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS:  # imports what is needed only
         app.command(getattr(importlib.import_module(f"{__name__}.{name}"), name), name=name, version_flags=())
     try:
@@ -46,12 +55,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CycloptsError:
         return USAGE
     except BackchannelError as error:
-        from .terminal import printable
+        from .printable import printable
 
         print(f"backchannel: {printable(describe(error))}", file=sys.stderr)
         return exit_code(error)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:  # whoever read the results has enough of them
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
     return code if isinstance(code, int) else OK
 
 
@@ -60,6 +72,8 @@ def exit_code(error: BackchannelError) -> int:
     if isinstance(error, ConfigurationError):
         return USAGE
     if isinstance(error, ConnectionFailed | ConnectionLost | RequestTimeout | AuthRequired):
+        return CONNECTION
+    if isinstance(error, RemoteProtocolError) and error.code == 0 and error.status >= 400:  # plain HTTP, not MCP
         return CONNECTION
     return PROTOCOL
 
@@ -71,9 +85,9 @@ def describe(error: BackchannelError) -> str:
 
 def _command_last(given: list[str]) -> list[str]:
     """`call TOOL … -- COMMAND …` as `call "COMMAND …" TOOL …`."""
-    if given[:1] != ["call"] or "--" not in given:
+    if "--" not in given or given[0] not in CONNECTING:
         return given
     import shlex
 
     split = given.index("--")
-    return ["call", shlex.join(given[split + 1 :]), *given[1:split]]
+    return [given[0], shlex.join(given[split + 1 :]), *given[1:split]]

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..errors import ConfigurationError
 
 _DEPTH = 8
+EXPECTED = {
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": 'a JSON array such as ["a", "b"]',
+    "object": 'a JSON object such as {"a": 1}',
+}
 
 
 def parse(given: Iterable[str], schema: dict[str, Any]) -> dict[str, Any]:
@@ -32,7 +39,7 @@ def _pair(given: str, schema: dict[str, Any]) -> tuple[str, Any]:
     branches = list(_branches(member, schema, _DEPTH))
     if any(_takes_text(branch, text) for branch in branches):
         return key, text
-    return key, _json(key, text) if all("type" in branch for branch in branches) else _json_or_text(text)
+    return key, _typed(key, text, branches) if all("type" in branch for branch in branches) else _json_or_text(text)
 
 
 def _branches(member: Any, schema: dict[str, Any], depth: int) -> Iterator[dict[str, Any]]:
@@ -54,6 +61,16 @@ def _branches(member: Any, schema: dict[str, Any], depth: int) -> Iterator[dict[
 def _takes_text(branch: dict[str, Any], text: str) -> bool:
     types = branch.get("type")
     return types == "string" or (isinstance(types, list) and "string" in types) or text in (branch.get("enum") or ())
+
+
+def _typed(key: str, text: str, branches: Sequence[dict[str, Any]]) -> Any:
+    """A value of a type that is no string. What is JSON of the wrong type is left to the server."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        types = [branch["type"] if isinstance(branch["type"], list) else [branch["type"]] for branch in branches]
+        expected = " or ".join(dict.fromkeys(EXPECTED.get(name, str(name)) for names in types for name in names))
+        raise ConfigurationError(f"the argument {key!r} takes {expected}, not {text!r}") from None
 
 
 def _json(key: str, text: str) -> Any:

@@ -21,8 +21,9 @@ from ..errors import BackchannelError, ConfigurationError
 from .diagram import draw, glyphs_for
 from .keyboard import Keyboard
 from .person import ROOTS, ScriptedPerson
+from .printable import printable
 from .recording import Recorded
-from .terminal import Terminal, printable
+from .terminal import Terminal
 from .wires import WIRES, Wire
 
 STYLES = {"message": "", "notification": "dim", "detail": "cyan", "error": "red", "head": "dim"}

@@ -8,8 +8,8 @@ from typing import Literal
 
 from ..protocol.jsonrpc import ErrorResponse, Malformed, Notification
 from .captions import Captions
+from .printable import printable
 from .recording import Recorded
-from .terminal import printable
 
 Style = Literal["message", "notification", "detail", "error", "head"]
 _MARGIN = 2

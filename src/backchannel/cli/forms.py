@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ..protocol.forms import problems
+from ..protocol.form_check import problems, show
 
 _YES, _NO = frozenset(("y", "yes", "true", "1")), frozenset(("n", "no", "false", "0"))
 _FORMATS = {"date": "YYYY-MM-DD", "date-time": "YYYY-MM-DDThh:mm:ssZ", "email": "an email address", "uri": "a URI"}
@@ -32,11 +32,15 @@ class Blank:
         return [cls(name, member, name in required) for name, member in (schema.get("properties") or {}).items()]
 
     @property
+    def label(self) -> str:
+        """What people call the field."""
+        return str(self._schema.get("title") or (self.name if self.name != "value" else "Answer"))
+
+    @property
     def prompt(self) -> str:
         """The line that asks: label, what may be entered, the default."""
-        label = self._schema.get("title") or (self.name if self.name != "value" else "Answer")
         default = "" if "default" not in self._schema else f" [{self._show(self._schema['default'])}]"
-        return f"{label} ({self._hint()}){default}: "
+        return f"{self.label} ({self._hint()}){default}: "
 
     @property
     def description(self) -> str:
@@ -51,9 +55,10 @@ class Blank:
         if not text:
             if "default" in self._schema:
                 return True, self._schema["default"]
-            if self.required:
+            if not self.required:
+                return False, None
+            if self._schema.get("type") != "array":  # of which none may be a choice, too
                 raise ValueError("is required")
-            return False, None
         kind = self._schema.get("type")
         value = _READERS[kind](self, text) if kind in _READERS else self._choice(text)
         found = problems({"properties": {self.name: self._schema}}, {self.name: value})
@@ -62,20 +67,28 @@ class Blank:
         return True, value
 
     def _hint(self) -> str:
-        titles = list(self.options.values())
-        kind = self._schema.get("type")
+        kind, titles = self._schema.get("type"), ", ".join(self.options.values())
         if kind == "boolean":
-            return "y/n"
-        if titles:
-            return ("some of: " if kind == "array" else "") + ", ".join(titles)
-        hint = _FORMATS.get(self._schema.get("format", ""), "text") if kind == "string" else str(kind or "text")
-        return hint + self._range() + ("" if self.required or "default" in self._schema else ", optional")
+            hint = "y/n"
+        elif kind == "array":
+            hint = f"some of: {titles}{self._bounds('minItems', 'maxItems')}"
+        elif titles:
+            hint = titles
+        elif kind == "string":
+            hint = _FORMATS.get(self._schema.get("format", ""), "text")
+            hint += self._bounds("minLength", "maxLength", " characters")
+        else:
+            hint = str(kind or "text") + self._bounds("minimum", "maximum")
+        return hint + ("" if self.required or "default" in self._schema else ", optional")
 
-    def _range(self) -> str:
-        least, most = self._schema.get("minimum"), self._schema.get("maximum")
+    def _bounds(self, lower: str, upper: str, unit: str = "") -> str:
+        """What two keywords of the schema say about least and most."""
+        least, most = self._schema.get(lower), self._schema.get(upper)
         if least is not None and most is not None:
-            return f", {least} to {most}"
-        return f", at least {least}" if least is not None else f", at most {most}" if most is not None else ""
+            return f", {least}{unit}" if least == most else f", {least} to {most}{unit}"
+        if least is None and most is None:
+            return ""
+        return f", at least {least}{unit}" if most is None else f", at most {most}{unit}"
 
     def _show(self, value: Any) -> str:
         if isinstance(value, bool):
@@ -85,10 +98,12 @@ class Blank:
         return self.options.get(value, value) if isinstance(value, str) else json.dumps(value)
 
     def _choice(self, text: str) -> str:
-        """An option by its value or its title, whatever the case; anything else stays as it was typed."""
+        """An option by its value or its title, whatever the case; where there are none, the text."""
         for value, title in self.options.items():
             if text.casefold() in (value.casefold(), title.casefold()):
                 return value
+        if self.options:
+            raise ValueError(f"expected one of {', '.join(map(show, self.options.values()))}, got {show(text)}")
         return text
 
     def _choices(self, text: str) -> list[str]:
@@ -100,8 +115,10 @@ class Blank:
         except ValueError:
             return text
 
-    def _boolean(self, text: str) -> Any:
-        return True if text.casefold() in _YES else False if text.casefold() in _NO else text
+    def _boolean(self, text: str) -> bool:
+        if text.casefold() not in _YES | _NO:
+            raise ValueError(f"expected y or n, got {show(text)}")
+        return text.casefold() in _YES
 
 
 _READERS: dict[Any, Callable[[Blank, str], Any]] = {

@@ -90,7 +90,7 @@ class Keyboard:
             try:
                 return blank.read(text)
             except ValueError as error:
-                self._terminal.say(f"  {blank.name} {error}")
+                self._terminal.say(f"  {blank.label}: {error}")
 
     async def _yes(self, prompt: str) -> bool:
         value = await self._fill(Blank("value", {"type": "boolean", "title": prompt}, required=True))

@@ -2,58 +2,42 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import AsyncIterator
-from typing import Annotated, Any
-
-import anyio
-import msgspec
-from cyclopts import Parameter
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
 from .. import Client
-from .keyboard import Keyboard
-from .options import Options
-from .targets import target
-from .terminal import Terminal, printable
+from ..protocol.types.prompts import Prompt
+from ..protocol.types.tools import Tool
+from .blocks import as_json
+from .options import AsJson, Options, Target
+from .terminal import Terminal
+from .visit import visit
 
 DEFAULTS = Options()
 AREAS = {"tools": "tools", "resources": "resources", "templates": "resources", "prompts": "prompts"}
 """What is listed, and the capability that the server declares for it."""
 
 
-def list(
-    server: str,
-    /,
-    *,
-    json: Annotated[bool, Parameter(negative="")] = False,
-    options: Options = DEFAULTS,
-) -> int:
-    """List a server's tools, resources and prompts.
+def list(server: Target, /, *, json: AsJson = False, options: Options = DEFAULTS) -> int:
+    """List a server's tools, resources and prompts, with the arguments they take."""
 
-    Parameters
-    ----------
-    server
-        A URL, MODULE:NAME or FILE.py:NAME (run in this process), or a command line in quotes.
-    json
-        Print the entries as JSON.
-    """
-    client = options.client(target(server), Keyboard(Terminal()))
-    found: dict[str, Any] = anyio.run(_list, client)
-    text = msgspec.json.format(msgspec.json.encode(found), indent=2).decode() if json else _text(found)
-    print(printable(text) if sys.stdout.isatty() else text)
-    return 0
+    async def work(client: Client, terminal: Terminal) -> int:
+        found = await _found(client)
+        terminal.show(as_json(found) if json else _text(found))
+        return 0
+
+    return visit(server, options, work)
 
 
-async def _list(client: Client) -> dict[str, Any]:
-    async with client:
-        offered: dict[str, AsyncIterator[Any]] = {
-            "tools": client.tools(),
-            "resources": client.resources(),
-            "templates": client.resource_templates(),
-            "prompts": client.prompts(),
-        }
-        declared = client.server.capabilities
-        return {area: [entry async for entry in offered[area]] for area, name in AREAS.items() if name in declared}
+async def _found(client: Client) -> dict[str, Any]:
+    offered: dict[str, AsyncIterator[Any]] = {
+        "tools": client.tools(),
+        "resources": client.resources(),
+        "templates": client.resource_templates(),
+        "prompts": client.prompts(),
+    }
+    declared = client.server.capabilities
+    return {area: [entry async for entry in offered[area]] for area, name in AREAS.items() if name in declared}
 
 
 def _text(found: dict[str, Any]) -> str:
@@ -63,5 +47,16 @@ def _text(found: dict[str, Any]) -> str:
 
 def _line(entry: Any) -> str:
     what = getattr(entry, "uri", None) or getattr(entry, "uri_template", None) or entry.name
+    usage = " ".join([what, *(f"{name}=…" if needed else f"[{name}=…]" for name, needed in _arguments(entry))])
     about = (entry.description or entry.title or "").partition("\n")[0]
-    return f"  {what}  {about}".rstrip()
+    return f"  {usage}  {about}".rstrip()
+
+
+def _arguments(entry: Any) -> Iterable[tuple[str, bool]]:
+    """The arguments of a tool or prompt, and whether each is required."""
+    if isinstance(entry, Prompt):
+        return [(argument.name, bool(argument.required)) for argument in entry.arguments or ()]
+    if isinstance(entry, Tool):
+        required = entry.input_schema.get("required") or ()
+        return [(name, name in required) for name in entry.input_schema.get("properties") or ()]
+    return ()

@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-import sys
+from typing import Annotated
 
-import anyio
+import msgspec
+from cyclopts import Parameter
 
 from .. import Client
-from .keyboard import Keyboard
-from .options import Options
-from .targets import target
-from .terminal import Terminal, printable
+from .options import Options, Target
+from .terminal import Terminal
+from .visit import visit
 
 DEFAULTS = Options()
 
 
-def listen(server: str, /, *uris: str, options: Options = DEFAULTS) -> int:
+def listen(
+    server: Target,
+    /,
+    *uris: str,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    options: Options = DEFAULTS,
+) -> int:
     """Print a line for each change of the lists of tools, prompts and resources, and of the resources named. Ends with
     the server, or with Ctrl-C.
 
     Parameters
     ----------
-    server
-        A URL, MODULE:NAME or FILE.py:NAME (run in this process), or a command line in quotes.
     uris
         URIs of resources.
+    json
+        Print each line as a JSON object.
     """
-    terminal = Terminal()
-    anyio.run(_listen, options.client(target(server), Keyboard(terminal)), uris, terminal)
-    return 0
 
+    async def work(client: Client, terminal: Terminal) -> int:
+        async with client.listen(resources=uris, tools=True, prompts=True, resource_list=True) as changes:
+            honoured = changes.honoured
+            lists = [name for name in ("tools", "prompts", "resource_list") if getattr(honoured, name)]
+            told = ", ".join([*lists, *honoured.resources]) or "nothing: the server tells of no changes"
+            terminal.say(f"listening to {told}")
+            async for change in changes:
+                line = f"{change.kind} {change.uri or ''}".rstrip()
+                terminal.show(msgspec.json.encode(change).decode() if json else line)
+        return 0
 
-async def _listen(client: Client, uris: tuple[str, ...], terminal: Terminal) -> None:
-    async with client, client.listen(resources=uris, tools=True, prompts=True, resource_list=True) as changes:
-        honoured = changes.honoured
-        lists = [name for name in ("tools", "prompts", "resource_list") if getattr(honoured, name)]
-        terminal.say(
-            f"listening to {', '.join([*lists, *honoured.resources]) or 'nothing: the server tells of no changes'}"
-        )
-        async for change in changes:
-            line = f"{change.kind} {change.uri or ''}".rstrip()
-            print(printable(line) if sys.stdout.isatty() else line, flush=True)
+    return visit(server, options, work)

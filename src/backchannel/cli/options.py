@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from .. import Client
 from ..errors import ConfigurationError
+from ..protocol.types.requests import LEVELS
 from ..protocol.versions import SUPPORTED
 from .keyboard import Keyboard
+from .targets import target
+from .terminal import Terminal
 
 _Many = Parameter(negative="", consume_multiple=False)
 VERSIONS = ("auto", "legacy", "modern", *SUPPORTED)
+SILENT = "none"
+
+Target = Annotated[
+    str,
+    Parameter(
+        help="A URL; MODULE:NAME or FILE.py:NAME, which runs in this process; CONFIG.json:ENTRY, an entry of a file "
+        "with mcpServers; or a command line in quotes, which may come last instead, after `--`."
+    ),
+]
+AsJson = Annotated[bool, Parameter(negative="", help="Print everything there is, as JSON.")]
 
 
 @Parameter(name="*")
@@ -28,7 +42,13 @@ class Options:
     root
         A directory that the server is told of when it asks for roots (deprecated since protocol version 2026-07-28).
     header
-        An HTTP header, "Name: value".
+        An HTTP header for a server at a URL: "Name: value".
+    env
+        A variable for a server that is launched: NAME=VALUE, or NAME to hand on the one that is set here. It inherits
+        PATH, HOME and the like, and nothing that may be a secret.
+    log_level
+        Show the server's log messages from this level on: debug, info, notice, warning, error, critical, alert,
+        emergency; or none (deprecated since protocol version 2026-07-28).
     timeout
         Seconds without a sign of life from the server; the clock stops while you are asked.
     """
@@ -36,30 +56,47 @@ class Options:
     version: str = "auto"
     root: Annotated[list[str], _Many] = field(default_factory=list)
     header: Annotated[list[str], _Many] = field(default_factory=list)
+    env: Annotated[list[str], _Many] = field(default_factory=list)
+    log_level: str = "info"
     timeout: float = 60
 
-    def client(self, target: Any, keyboard: Keyboard) -> Client:
-        """A client whose questions are asked at the keyboard.
+    def client(self, server: str, terminal: Terminal) -> Client:
+        """A client of the server that a command line names. Its questions are asked in the terminal.
 
-        Raises: ConfigurationError for a version that there is not, or what is no header.
+        Raises: ConfigurationError for a version or level that there is not, what is no header or variable, or no
+        server.
         """
-        if self.version not in VERSIONS:
-            known = ", ".join(VERSIONS)
-            raise ConfigurationError(f"there is no protocol version {self.version!r}; give one of {known}")
+        _one_of("protocol version", self.version, VERSIONS)
+        _one_of("log level", self.log_level, (*LEVELS, SILENT))
+        keyboard, headers = Keyboard(terminal), dict(map(_header, self.header))
         return Client(
-            target,
+            target(server, dict(map(_variable, self.env)), headers),
+            headers=headers,
             elicit=keyboard.elicit,
             elicit_url=keyboard.elicit_url,
             sample=keyboard.sample,
             roots=self.root,
             version=self.version,
-            headers=dict(map(_header, self.header)),
             timeout=self.timeout,
+            log_level=self.log_level if self.log_level != SILENT else None,
+            log=terminal.log,
         )
+
+
+def _one_of(what: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise ConfigurationError(f"there is no {what} {given!r}; give one of {', '.join(known)}")
 
 
 def _header(given: str) -> tuple[str, str]:
     name, colon, value = given.partition(":")
-    if not colon:
+    if not colon or not name.strip():
         raise ConfigurationError(f"{given!r} is no header: give 'Name: value'")
     return name.strip(), value.strip()
+
+
+def _variable(given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not name or (not equals and name not in os.environ):
+        raise ConfigurationError(f"{given!r} is no variable: give NAME=VALUE, or the NAME of one that is set")
+    return name, value if equals else os.environ[name]

@@ -3,67 +3,42 @@
 from __future__ import annotations
 
 import base64
-import sys
-from typing import Annotated
-
-import anyio
-import msgspec
-from cyclopts import Parameter
 
 from .. import Client
+from ..client.features import decoded
 from ..protocol.types.content import ResourceContents
 from ..protocol.types.resources import ReadResourceResult
-from .keyboard import Keyboard
-from .options import Options
-from .targets import target
-from .terminal import Terminal, printable
+from .blocks import as_json
+from .options import AsJson, Options, Target
+from .terminal import Terminal
+from .visit import visit
 
 DEFAULTS = Options()
 
 
-def read(
-    server: str,
-    uri: str,
-    /,
-    *,
-    json: Annotated[bool, Parameter(negative="")] = False,
-    options: Options = DEFAULTS,
-) -> int:
+def read(server: Target, uri: str, /, *, json: AsJson = False, options: Options = DEFAULTS) -> int:
     """Read a resource. Text is printed; binary contents go to stdout as they are, unless that is a terminal.
 
     Parameters
     ----------
-    server
-        A URL, MODULE:NAME or FILE.py:NAME (run in this process), or a command line in quotes.
     uri
         The resource's URI.
-    json
-        Print the whole result as JSON.
     """
-    client = options.client(target(server), Keyboard(Terminal()))
-    result: ReadResourceResult = anyio.run(_read, client, uri)
-    if json:
-        print(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
+
+    async def work(client: Client, terminal: Terminal) -> int:
+        raw = await client.request("resources/read", {"uri": uri}, progress=terminal.bar.update)
+        if json:
+            terminal.show(as_json(raw))
+            return 0
+        for contents in decoded(raw, ReadResourceResult, uri).contents:
+            _show(contents, terminal)
         return 0
-    for contents in result.contents:
-        _show(contents)
-    return 0
+
+    return visit(server, options, work)
 
 
-async def _read(client: Client, uri: str) -> ReadResourceResult:
-    async with client:
-        return await client.read(uri)
-
-
-def _show(contents: ResourceContents) -> None:
-    terminal = sys.stdout.isatty()
+def _show(contents: ResourceContents, terminal: Terminal) -> None:
     if contents.blob is None:
-        text = contents.text or ""
-        print(printable(text) if terminal else text)
-        return
-    data = base64.b64decode(contents.blob)
-    if terminal:
-        print(printable(f"[{contents.uri}: {contents.mime_type or 'binary'}, {len(data)} bytes]"))
+        terminal.show(contents.text or "")
     else:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        terminal.write(base64.b64decode(contents.blob), f"{contents.uri}: {contents.mime_type or 'binary'}")

@@ -1,46 +1,64 @@
-"""The terminal: what is said goes to stderr, so that stdout holds results only; what is typed comes line by line."""
+"""The terminal: results go to stdout, and all else that is said to stderr; what is typed comes line by line."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import sys
 import threading
-import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from ..protocol.types.requests import LogParams
+from .bar import Bar
+from .printable import printable
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
-_SHOWN = frozenset("\n\t")
-_HIDDEN = frozenset(("Cc", "Cf", "Co", "Cs"))
-
-
-def printable(text: str) -> str:
-    """Text from the other side without what could steer a terminal: control characters show as escapes."""
-    for character in {one for one in text if one not in _SHOWN and unicodedata.category(one) in _HIDDEN}:
-        text = text.replace(character, ascii(character)[1:-1])
-    return text
-
 
 class Terminal:
-    """Asks for lines: with an editor where stdin is a terminal, else from the lines of stdin."""
+    """Shows, and asks for lines: with an editor where stdin is a terminal, else from the lines of stdin.
+
+    bar: the progress of the call, which makes way for results and questions.
+    """
 
     def __init__(self) -> None:
+        self.bar = Bar()
+        self._results = sys.stdout
         self._editor: PromptSession[str] | None = None
         self._line: asyncio.Future[str | None] | None = None
 
+    def show(self, text: str) -> None:
+        """Print a result to stdout: as it is for a program, without what could steer a terminal for a person."""
+        self.bar.hide()
+        print(printable(text) if self._results.isatty() else text, file=self._results, flush=True)
+
+    def write(self, data: bytes, name: str) -> None:
+        """Write a result to stdout as it is; a terminal gets its name and size in place of it."""
+        if self._results.isatty():
+            return self.show(f"[{name}, {len(data)} bytes]")
+        self._results.flush()
+        self._results.buffer.write(data)
+        self._results.flush()
+
     def say(self, text: str = "") -> None:
-        """Show text, which may come from the other side."""
+        """Show text on stderr, which may come from the other side."""
         print(printable(text), file=sys.stderr, flush=True)
+
+    def log(self, message: LogParams) -> None:
+        """Show a log message of the server on stderr."""
+        text = message.data if isinstance(message.data, str) else json.dumps(message.data, ensure_ascii=False)
+        self.say(f"[{message.level}{f' {message.logger}' if message.logger else ''}] {text}")
 
     async def ask(self, prompt: str, words: Sequence[str] = ()) -> str:
         """One line, without white space around it. words: what can be completed with Tab.
 
         Raises: EOFError at the end of the input, KeyboardInterrupt for Ctrl-C.
         """
+        self.bar.hide()
         if sys.stdin is not None and sys.stdin.isatty():
             return (await self._edit(printable(prompt), words)).strip()
         print(printable(prompt), end="", file=sys.stderr, flush=True)

@@ -20,7 +20,7 @@ from anyio.streams.text import TextReceiveStream
 from .. import StdioServer
 from ..client.transport import Transport
 from ..errors import ConnectionFailed
-from ..server.state import ENVIRONMENT
+from ..server.keyring import ENVIRONMENT
 from ..targets import resolve
 from .booking import LEDGER
 from .recording import Recorded, Recorder, RoundRobin
