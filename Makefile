@@ -17,7 +17,7 @@ test: check rules            ## everything that CI runs
 	$(BIN)/pytest
 
 unit: .venv/.dev            ## seconds: the tests that need no foreign peers
-	$(BIN)/pytest tests --ignore=tests/peers --ignore=tests/conformance/test_conformance.py
+	$(BIN)/pytest tests --ignore=tests/peers --ignore=tests/interop --ignore=tests/conformance/test_conformance.py
 
 check: .venv/.dev            ## style, types, layers, documentation samples
 	$(BIN)/ruff check

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from backchannel import Context, Server, ToolError, run
+from backchannel import Context, Elicit, InputRequired, Server, ToolError, run
 from backchannel.types import (
     AudioContent,
     ContentBlock,
@@ -112,8 +112,9 @@ async def test_logging_tool(ctx: Context) -> str:
 
 
 @server.tool
-async def test_reconnection() -> str:
-    """Takes a moment."""
+async def test_reconnection(ctx: Context) -> str:
+    """Frees the connection, and takes a moment."""
+    await ctx.disconnect(retry=PAUSE)
     await asyncio.sleep(PAUSE)
     return "The result came."
 
@@ -213,10 +214,16 @@ async def test_streaming_elicitation(ctx: Context) -> str:
     return f"Hello, {(await ctx.elicit('What is your name?', Name)).unwrap().name}!"
 
 
+NAME = Elicit("What is your name?", Name)
+
+
 @server.tool
-async def test_input_required_result_elicitation(ctx: Context) -> str:
-    """Asks for a name."""
-    return f"Hello, {(await ctx.elicit('What is your name?', Name, key='user_name')).unwrap().name}!"
+async def test_input_required_result_elicitation(ctx: Context) -> str | InputRequired:
+    """Asks for a name, and takes one that comes unasked."""
+    name = ctx.answers.read("user_name", NAME)
+    if name is None:
+        return InputRequired({"user_name": NAME})
+    return f"Hello, {name.unwrap().name}!"
 
 
 @server.tool
@@ -258,9 +265,9 @@ async def test_input_required_result_multi_round(ctx: Context) -> str:
 
 
 @server.tool
-async def test_input_required_result_tampered_state(ctx: Context) -> str:
+async def test_input_required_result_tampered_state(confirm: Annotated[Ok, Elicit("Please confirm")]) -> str:
     """Asks for an OK, with a state that the client must not change."""
-    return f"Confirmed: {(await ctx.elicit('Please confirm', Ok, key='confirm')).unwrap().ok}"
+    return f"Confirmed: {confirm.ok}"
 
 
 @server.tool

@@ -121,22 +121,22 @@ async def test_one_handler_asks_in_the_middle(ours: ServerFile, transport: str, 
         "roots": ["file:///home/me"],
     }
     assert json.loads(text(result)) == result.structured_content
+    host.asked.remove("roots")  # once; a session asks for them by itself
     assert sorted(host.asked[:2]) == [f"A slogan for {city}", f"When in {city}?"]
-    assert host.asked[2:] == ["roots", f"Book {city} for 40?"]
+    assert host.asked[2:] == [f"Book {city} for 40?"]
     assert host.progress == [(1, 2, "charged"), (2, 2, "booked")]
     assert ours.recorded(f"charge {city}") == 1
 
 
 @over_http
-@pytest.mark.parametrize(("action", "outcome"), [("decline", "Declined"), ("cancel", "Cancelled")])
-async def test_a_person_may_refuse(ours: ServerFile, transport: str, version: str, action: Any, outcome: str) -> None:
-    city = f"Bergen-{action}-{transport}-{version}"
-    host = Host({f"When in {city}?": t.ElicitResult(action=action)})
+async def test_a_person_may_close_a_question(ours: ServerFile, transport: str, version: str) -> None:
+    city = f"Bergen-{transport}-{version}"
+    host = Host({f"When in {city}?": t.ElicitResult(action="cancel")})
     with anyio.fail_after(20):
         async with connect(ours, transport, version, host) as client:
             result = await client.call_tool("book", {"city": city})
     assert result.structured_content is not None
-    assert result.structured_content["outcome"] == outcome
+    assert result.structured_content["outcome"] == "Cancelled"
     assert ours.recorded(f"charge {city}") == 0
 
 
@@ -343,22 +343,6 @@ async def test_log_messages(ours: ServerFile, transport: str, version: str) -> N
                 await client.set_logging_level("info")
             await client.call_tool("chatter")
     assert host.logged == [("info", "chatter", {"level": "info"}), ("error", "chatter", {"level": "error"})]
-
-
-@everywhere
-@pytest.mark.rule("R56")
-async def test_cancelling_a_call(ours: ServerFile, transport: str, version: str) -> None:
-    name = f"{transport}-{version}"
-    with anyio.fail_after(20):
-        async with connect(ours, transport, version) as client:
-            with anyio.CancelScope() as scope:
-
-                async def begun(progress: float, total: float | None, message: str | None) -> None:
-                    scope.cancel()
-
-                await client.call_tool("hang", {"name": name}, progress_callback=begun)
-            assert scope.cancelled_caught
-            assert text(await client.call_tool("outcome", {"name": name})) == "ended"
 
 
 @everywhere

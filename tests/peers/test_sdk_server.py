@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from backchannel import Client, ProtocolError, RemoteProtocolError, StdioServer
-from backchannel.client.answers import ElicitParams
+from backchannel.types import ElicitParams
 from tests.peers.launching import ServerFile
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
@@ -91,38 +91,6 @@ async def test_questions_in_parameters(sdk: ServerFile, transport: str, version:
 
 
 @over_http
-@pytest.mark.parametrize(("answer", "outcome"), [(False, "decline"), (None, "cancel")])
-async def test_refusing_questions_in_parameters(
-    sdk: ServerFile, transport: str, version: str, answer: Any, outcome: str
-) -> None:
-    person = Person({"When in Bergen?": answer})
-    with anyio.fail_after(20):
-        async with connect(sdk, transport, version, person) as client:
-            result = await client.call_tool("book_resolved", {"city": "Bergen"})
-    assert result.structured_content["outcome"] == outcome
-
-
-@pytest.mark.parametrize(("transport", "version"), [WIRES[0], *WIRES[2:]])
-async def test_inline_questions(sdk: ServerFile, transport: str, version: str) -> None:
-    """The SDK's own inline questions, which work on the legacy wire only."""
-    city = f"Inline-{transport}-{version}"
-    person = Person(booking(city))
-    with anyio.fail_after(20):
-        async with connect(sdk, transport, version, person) as client:
-            if version == MODERN:
-                with pytest.raises(RemoteProtocolError, match="no back-channel"):
-                    await client.call_tool("book_inline", {"city": city})
-                return
-            result = await client.call_tool("book_inline", {"city": city}, progress=person.progressed)
-    assert result.structured_content == booked(city)
-    assert person.asked == [f"When in {city}?", f"A slogan for {city}", "roots", f"Book {city}?"]
-    assert person.progress == [(1, 2, "charged"), (2, 2, "booked")]
-    form = person.questions[0].requested_schema
-    assert form is not None
-    assert set(form["properties"]) == {"arrival", "nights", "board"}
-
-
-@over_http
 @pytest.mark.rule("R39")
 async def test_an_answer_that_breaks_the_schema(sdk: ServerFile, transport: str, version: str) -> None:
     """It never leaves: the server learns that the host failed."""
@@ -145,20 +113,6 @@ async def test_a_client_without_handlers(sdk: ServerFile, transport: str, versio
 
 
 @over_http
-async def test_questions_by_hand(sdk: ServerFile, transport: str, version: str) -> None:
-    """`InputRequiredResult` returned by the tool itself: the modern wire only."""
-    person = Person({"When?": {"arrival": "2026-12-24"}})
-    with anyio.fail_after(20):
-        async with connect(sdk, transport, version, person) as client:
-            if version == LEGACY:
-                with pytest.raises(RemoteProtocolError):
-                    await client.call_tool("book_by_hand", {"city": "Oslo"})
-                return
-            result = await client.call_tool("book_by_hand", {"city": "Oslo"})
-    assert result.text == "asked for Oslo: accept {'arrival': '2026-12-24'}"
-
-
-@over_http
 async def test_a_page_to_open(sdk: ServerFile, transport: str, version: str) -> None:
     person = Person({"Sign in": True})
     with anyio.fail_after(20):
@@ -170,40 +124,6 @@ async def test_a_page_to_open(sdk: ServerFile, transport: str, version: str) -> 
             assert (await client.call_tool("sign_in")).text == "accept"
     (question,) = person.questions
     assert (question.mode, question.url, question.elicitation_id) == ("url", "https://example.com/login", "login-1")
-
-
-@everywhere
-async def test_lists_calls_and_errors(sdk: ServerFile, transport: str, version: str) -> None:
-    """`auto` finds out that the server is modern."""
-    with anyio.fail_after(20):
-        async with connect(sdk, transport, "auto" if version == MODERN else "legacy") as client:
-            assert client.version == version
-            assert client.server.info is not None
-            assert (client.server.info.name, client.server.info.version) == ("sdk", "2.3.0")
-            assert client.server.instructions == "Made with the SDK."
-            await client.ping()
-
-            tools = {tool.name: tool async for tool in client.tools()}
-            assert {"book_inline", "book_resolved", "divide"} <= set(tools)
-            assert tools["divide"].description == "Divide a by b."
-            assert set(tools["book_resolved"].input_schema["properties"]) == {"city"}
-            assert tools["book_resolved"].output_schema is not None
-
-            divided = await client.call_tool("divide", {"a": 6, "b": 4})
-            assert (divided.text, divided.structured_content) == ("1.5", {"result": 1.5})
-            # The SDK has results with isError for each of these, an unknown tool included.
-            failed = await client.call_tool("divide", {"a": 6, "b": 0})
-            assert failed.is_error
-            assert "cannot divide by zero" in failed.text
-            wrong = await client.call_tool("divide", {"a": "six", "b": 3})
-            assert wrong.is_error
-            assert "valid integer" in wrong.text
-            unknown = await client.call_tool("no_such_tool")
-            assert (unknown.is_error, unknown.text) == (True, "Unknown tool: no_such_tool")
-
-            with pytest.raises(RemoteProtocolError) as caught:
-                await client.request("acme/thing")
-            assert caught.value.code == -32601
 
 
 @over_http
@@ -219,18 +139,6 @@ async def test_log_messages(sdk: ServerFile, transport: str, version: str) -> No
     said = [(message.level, message.logger, message.data) for message in logged]
     everything = [(level, "chatter", {"level": level}) for level in ("debug", "info", "error")]
     assert said == (everything if version == LEGACY else everything[1:])
-
-
-@everywhere
-@pytest.mark.rule("R54")
-async def test_cancelling_a_call(sdk: ServerFile, transport: str, version: str) -> None:
-    name = f"{transport}-{version}"
-    with anyio.fail_after(20):
-        async with connect(sdk, transport, version) as client:
-            with anyio.CancelScope() as scope:
-                await client.call_tool("hang", {"name": name}, progress=lambda _: scope.cancel())
-            assert scope.cancelled_caught
-            assert (await client.call_tool("outcome", {"name": name})).text == "ended"
 
 
 @everywhere

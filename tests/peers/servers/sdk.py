@@ -10,10 +10,6 @@ from mcp.server.mcpserver import Context, Elicit, ElicitationResult, ListRoots, 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import (
     CreateMessageResult,
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitResult,
-    InputRequiredResult,
     ListRootsResult,
     SamplingMessage,
     TextContent,
@@ -122,17 +118,6 @@ async def book_resolved(
         slogan=text_of(slogan),
         roots=[str(root.uri) for root in roots.roots],
     )
-
-
-@server.tool()
-async def book_by_hand(city: str, ctx: Context) -> str | InputRequiredResult:
-    """The SDK's explicit form: one round, with a state of its own making."""
-    answer = (ctx.input_responses or {}).get("when")
-    if not isinstance(answer, ElicitResult):
-        schema = {"type": "object", "properties": {"arrival": {"type": "string"}}, "required": ["arrival"]}
-        question = ElicitRequest(params=ElicitRequestFormParams(message="When?", requested_schema=schema))
-        return InputRequiredResult(input_requests={"when": question}, request_state=f"asked for {city}")
-    return f"{ctx.request_state}: {answer.action} {answer.content}"
 
 
 @server.tool()

@@ -1,0 +1,1 @@
+"""The scenarios, a module for each area of the specification."""
