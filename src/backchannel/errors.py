@@ -103,16 +103,14 @@ class AskError(BackchannelError):
 
 
 class MissingCapability(AskError):
-    """The client did not declare `capability`, such as "elicitation.url", for this call; nothing was sent."""
+    """The client did not declare `capability`, such as "elicitation.url", for this call; nothing was sent. Catch it to go
+    on without the answer."""
 
     code = MISSING_CLIENT_CAPABILITY
     status = 400
 
     def __init__(self, capability: str, why: str = ""):
-        super().__init__(
-            f"the client did not declare the capability {capability!r}{': ' + why if why else ''}. "
-            "Catch MissingCapability to go on without the answer."
-        )
+        super().__init__(f"the client did not declare the capability {capability!r}{': ' + why if why else ''}")
         self.capability = capability
 
     @property

@@ -16,10 +16,7 @@ Json = dict[str, Any]
 LATER: dict[str, set[str]] = {
     "Annotations": {"lastModified"},
     "ProgressNotification": {"message"},
-    "Implementation": {"title", "description", "websiteUrl", "icons"},
-    "Prompt": {"title", "icons"},
-    "Resource": {"title", "icons", "size"},
-    "ResourceTemplate": {"title", "icons"},
+    "Implementation": {"title"},
     "ServerCapabilities": {"completions", "extensions"},
 }
 """Members that came with a later version and are sent at earlier ones too, by the definitions that lack them there. The

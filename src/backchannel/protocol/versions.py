@@ -51,7 +51,7 @@ class Features:
 
     audio, resource_links: whether tool results may have such blocks.
     structured: what `structuredContent` may be: "none", an "object", or "any" JSON value.
-    tool: the members of a tool in `tools/list`.
+    tool: the members of a tool in `tools/list`.  later: those that prompts and resources do not have yet.
     polling: whether a server may close the connection of an event stream before its end, and the client comes back for
     the rest; so a stream begins with an event that has an id and no data.
     """
@@ -69,12 +69,14 @@ class Features:
     version_header: bool = False
     url_elicitation_id: bool = False
     tool: frozenset[str] = frozenset({"name", "description", "inputSchema"})
+    later: frozenset[str] = frozenset({"title", "icons", "size", "_meta"})
     polling: bool = False
     not_found: int = RESOURCE_NOT_FOUND
 
 
 _FORM, _BOTH = frozenset({"form"}), frozenset({"form", "url"})
 _MAR25_TOOL = Features().tool | {"annotations"}
+_ICONS = frozenset({"icons"})
 _JUN25_TOOL = _MAR25_TOOL | {"title", "outputSchema", "_meta"}
 _NOV25: dict[str, Any] = {
     "audio": True,
@@ -86,11 +88,12 @@ _NOV25: dict[str, Any] = {
     "form": "titled",
     "version_header": True,
     "tool": _JUN25_TOOL | {"icons"},
+    "later": frozenset(),
 }
 
 FEATURES: dict[Version, Features] = {
     Version.V2024_11_05: Features(),
-    Version.V2025_03_26: Features(batches=True, audio=True, tool=_MAR25_TOOL),
+    Version.V2025_03_26: Features(batches=True, audio=True, tool=_MAR25_TOOL, later=_ICONS | {"title", "_meta"}),
     Version.V2025_06_18: Features(
         audio=True,
         resource_links=True,
@@ -99,6 +102,7 @@ FEATURES: dict[Version, Features] = {
         form="plain",
         version_header=True,
         tool=_JUN25_TOOL,
+        later=_ICONS,
     ),
     Version.V2025_11_25: Features(structured="object", url_elicitation_id=True, polling=True, **_NOV25),
     Version.V2026_07_28: Features(era=Era.MODERN, structured="any", not_found=INVALID_PARAMS, **_NOV25),
@@ -164,6 +168,11 @@ def choose(supported: list[str]) -> Version | None:
     return next((version for version in SUPPORTED if version.value in supported), None)
 
 
+_LISTED = {
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
 CACHEABLE = frozenset(
     {
         "server/discover",
@@ -193,7 +202,11 @@ def finish(version: Version, method: str, result: dict[str, Any], server_info: A
         return result
     for name in ("resultType", "ttlMs", "cacheScope"):
         result.pop(name, None)
-    if method == "tools/list":
+    if (entries := _LISTED.get(method)) is not None and features.later:
+        result[entries] = [_without(features.later, entry) for entry in result.get(entries, ())]
+    elif method == "initialize" and features.later:
+        result["serverInfo"] = _without(features.later | {"description", "websiteUrl"}, result["serverInfo"])
+    elif method == "tools/list":
         result["tools"] = [_legacy_tool(features, tool) for tool in result.get("tools", ())]
     elif method == "tools/call":
         if "structuredContent" in result and not _carries(features, result["structuredContent"]):
@@ -208,6 +221,12 @@ def finish(version: Version, method: str, result: dict[str, Any], server_info: A
             for message in result.get("messages", ())
         ]
     return result
+
+
+def _without(members: frozenset[str], entry: Wire | dict[str, Any]) -> dict[str, Any]:
+    """An entry without the members that its version lacks."""
+    given = entry.members() if isinstance(entry, Wire) else entry
+    return {name: value for name, value in given.items() if name not in members}
 
 
 def _carries(features: Features, value: Any) -> bool:
