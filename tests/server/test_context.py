@@ -1,9 +1,11 @@
 """The Context: what it knows, tells and can ask, with and without a call."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from backchannel import CannotAskHere, Context, NoBackChannel, Principal, Server
@@ -354,3 +356,31 @@ async def test_the_parts_of_a_gather_keep_their_order(version: str) -> None:
     async with driver(server, version) as wire:
         response = await wire.rounds("tool", lambda _, question: answers[question["params"]["message"]]())
         assert text(response) == "() 1 a B True"
+
+
+@pytest.mark.rule("R134")
+@both_eras
+async def test_a_synchronous_handler_can_see_that_nobody_waits_any_more(version: str) -> None:
+    server, began, cancelled, seen = Server("test"), threading.Event(), threading.Event(), threading.Event()
+
+    @server.tool
+    def count(ctx: Context) -> str:
+        assert not ctx.cancelled
+        began.set()
+        cancelled.wait(10)
+        if ctx.cancelled:
+            seen.set()
+        return "done"
+
+    async with driver(server, version) as wire:
+        exchange = wire.tool("count")
+        async with anyio.create_task_group() as group:
+            group.start_soon(wire.serve, exchange)
+            await anyio.to_thread.run_sync(began.wait, 10)
+            exchange.cancel()
+        cancelled.set()
+        assert await anyio.to_thread.run_sync(seen.wait, 10)
+
+
+def test_a_context_without_a_call_is_not_cancelled() -> None:
+    assert not Context().cancelled

@@ -210,6 +210,15 @@ class Context(Asking):
     # Knowing.
 
     @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the result any more: for a loop in a synchronous handler to look at, whose thread
+        cannot be stopped. An async handler is cancelled."""
+        exchange, inputs = self._exchange, self._inputs
+        return exchange is not None and (
+            exchange.cancelled or exchange.finished or (inputs is not None and inputs.ended)
+        )
+
+    @property
     def call_id(self) -> str:
         """Names this call, the same in all its rounds: an idempotency key to hand downstream."""
         if self._exchange is None:
