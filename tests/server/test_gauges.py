@@ -129,6 +129,7 @@ async def test_a_subscription_is_a_listener_and_no_call(version: str) -> None:
 async def test_calls_that_are_given_up_or_fail(version: str) -> None:
     shop = Shop()
     async with Client(shop.server, version=version, elicit=lambda question: {"value": "x"}) as client:
+        await anyio.wait_all_tasks_blocked()
         still = shop.server.gauges()
         for _ in range(3):
             with anyio.move_on_after(0):

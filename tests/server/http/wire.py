@@ -18,7 +18,7 @@ from backchannel import Server, http_app
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 BOTH = "application/json, text/event-stream"
-PATIENCE = 6.0
+PATIENCE = 30.0
 """Seconds after which a test has failed. Nothing is measured with it."""
 ASKS = {"elicitation": {}, "sampling": {}, "roots": {}}
 FORMS = {"elicitation": {}}

@@ -40,9 +40,13 @@ class SessionStore(Protocol):
 
 
 class EventStore(Protocol):
-    """The event streams of sessions, by name: see EventStream, of which one that is shared is a subclass. It decides
-    how much it keeps of those that have ended. Nothing but `find` waits for anything, and what appends to a stream
-    never does; what fails while a stream is written counts in its `dropped`."""
+    """The event streams of sessions, by name. It decides how much it keeps of those that have ended.
+
+    Each replica has its own object for a stream, of a subclass of EventStream: what is done to it (`append`, `close`,
+    `dismiss`, `take`, `leave`) goes into a log, and happens to every replica's object in the log's order, so all of
+    them count alike. Nothing but `find` waits for anything; a message that could not be put into the log counts in
+    `dropped`.
+    """
 
     def new(self, on_first: Callable[[], None] | None = None, limit: int = LIMIT, polled: bool = False) -> EventStream:
         """A stream that nobody finds yet. Arguments: see EventStream."""

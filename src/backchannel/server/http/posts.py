@@ -231,26 +231,26 @@ class Posts:
         elif isinstance(response, ErrorResponse):
             status = STATUS.get(response.error.code, 200) if exchange.version.is_modern else 200
         elif self.sessions is not None and isinstance(exchange.session, HttpSession):
-            refusal = await self._keep(exchange, exchange.session, self.sessions)
-            if refusal is not None:
-                response, status = _error(exchange.request.id, str(refusal), refusal.code), refusal.status
+            self.sessions.touch(exchange.session)
+            fault = await self._keep(exchange, exchange.session, self.sessions)
+            if fault is not None:
+                response, status = _error(exchange.request.id, str(fault), fault.code), fault.status
             elif exchange.name == "initialize":
                 reply.headers.append((b"mcp-session-id", exchange.session.id.encode()))
         await reply.finish(response, status)
 
     async def _keep(self, exchange: Exchange, session: HttpSession, sessions: Sessions) -> LocalProtocolError | None:
         """Keep what a request has made of its session. Returns the error if that cannot be."""
-        try:
-            if exchange.name == "initialize":
+        if exchange.name == "initialize":
+            try:
                 await sessions.keep(session, exchange)
-        except LocalProtocolError as error:
-            return error
-        sessions.touch(session)
-        return await self._tell(session)
+            except LocalProtocolError as error:
+                return error
+        return await self._tell(session) if session.words else None
 
     async def _tell(self, session: Session) -> LocalProtocolError | None:
         """Hand on what other places of a session have to know. Returns the error if that cannot be."""
-        if self.sessions is not None and isinstance(session, HttpSession) and session.words:
+        if self.sessions is not None and isinstance(session, HttpSession):
             try:
                 await self.sessions.tell(session)
             except LocalProtocolError as error:

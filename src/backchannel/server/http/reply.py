@@ -26,8 +26,8 @@ logger = logging.getLogger("backchannel.http")
 class Reply:
     """Answers one request.
 
-    accept: what the client can read.  tally: of the server, whose nursery runs the writer.  keep_alive: seconds.  session: where the stream can be
-    resumed.  single: nothing may come before the response.
+    accept: what the client can read.  tally: of the server; its nursery runs the writer.  keep_alive: seconds.
+    session: where the stream can be resumed.  single: nothing may come before the response.
     """
 
     def __init__(
