@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from backchannel import Client, ConfigurationError, Server, http_app, run
+from backchannel import Client, ConfigurationError, MemoryStateStore, RequestState, Server, http_app, run
 
 
 @pytest.mark.parametrize("what", ["server", object(), None, Server, lambda: Server("s")])
@@ -32,3 +32,9 @@ def test_a_list_that_is_a_text() -> None:
 def test_a_client_of_nothing_fails_where_it_is_made(what: Any) -> None:
     with pytest.raises(ConfigurationError):
         Client(what)
+
+
+def test_a_store_in_memory_is_not_shared_by_workers() -> None:
+    server = Server("s", state=RequestState(store=MemoryStateStore()))
+    with pytest.raises(ConfigurationError, match="one process"):
+        run(server, http="127.0.0.1:0", workers=2)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigurationError
 from .server.server import Server
+from .server.state_store import MemoryStateStore
 
 if TYPE_CHECKING:
     from .server.http.app import HttpApp, Verify
@@ -37,6 +38,8 @@ def run(server: Server, *, http: str | None = None, workers: int = 1, **options:
 
     if workers > 1 and options.get("fleet") is None and options.setdefault("sessions", False):
         raise ConfigurationError("sessions need workers=1, or a fleet= to live in: else a session lives in one process")
+    if workers > 1 and isinstance(server.state.store, MemoryStateStore):
+        raise ConfigurationError("a MemoryStateStore is for one process: with workers, RequestState needs a shared store")
     if not is_loopback(parse(http)[0]):
         options.setdefault("allowed_hosts", ["*"])
     listen(http_app(server, **options), http, workers=workers)
