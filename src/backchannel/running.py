@@ -39,7 +39,7 @@ def run(server: Server, *, http: str | None = None, workers: int = 1, **options:
     if workers > 1 and options.get("fleet") is None and options.setdefault("sessions", False):
         raise ConfigurationError("sessions need workers=1, or a fleet= to live in: else a session lives in one process")
     if workers > 1 and isinstance(server.state.store, MemoryStateStore):
-        raise ConfigurationError("a MemoryStateStore is for one process: with workers, RequestState needs a shared store")
+        raise ConfigurationError("a MemoryStateStore is for one process: workers need a store that they share")
     if not is_loopback(parse(http)[0]):
         options.setdefault("allowed_hosts", ["*"])
     listen(http_app(server, **options), http, workers=workers)
