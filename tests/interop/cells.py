@@ -11,7 +11,7 @@ from typing import Literal
 
 import pytest
 
-CELLS = (
+_BETWEEN = (
     "list",
     "call",
     "structured output",
@@ -23,11 +23,22 @@ CELLS = (
     "sample",
     "roots",
 )
+_SESSION = (
+    "sample",
+    "elicit (form)",
+    "elicit (URL)",
+    "roots",
+    "roots changed",
+    "resumed",
+    "told once",
+    "result",
+)
 VERSIONS = {"legacy": "2025-11-25", "modern": "2026-07-28"}
 
-Side = Literal["client", "server"]
+Side = Literal["client", "server", "session"]
 Transport = Literal["stdio", "http"]
 Era = Literal["legacy", "modern", "auto"]
+CELLS: dict[Side, tuple[str, ...]] = {"client": _BETWEEN, "server": _BETWEEN, "session": _SESSION}
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,8 @@ class Cannot:
 
 @dataclass(frozen=True)
 class Peer:
-    """A foreign toolkit or program, in its exact version. side: what the peer is; backchannel is the other."""
+    """A foreign toolkit or program, in its exact version. side: what the peer is; backchannel is the other. A "session"
+    is one of its clients, which does everything in one session."""
 
     name: str
     version: str
@@ -92,7 +104,7 @@ def possible(peers: Iterable[Peer]) -> Iterator[Key]:
     """The cells that are tests."""
     for peer in peers:
         for wire in peer.wires:
-            yield from ((peer, wire, cell) for cell in CELLS if peer.reason(wire, cell) is None)
+            yield from ((peer, wire, cell) for cell in CELLS[peer.side] if peer.reason(wire, cell) is None)
 
 
 def matrix(peers: Iterable[Peer]) -> pytest.MarkDecorator:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 
 from backchannel import Accepted, Context, Server, ToolError
 
 LIMIT = 10  # seconds to wait for another call
+RETRY = 0.02  # seconds until a client shall come back
 server = Server("kitchen", version="1.2.3", instructions="Order something.")
 
 
@@ -28,11 +29,13 @@ class Order:
 
 
 class Call:
-    """A call that other calls know by its id: how far it is, and how it ended."""
+    """A call that other calls know by its id: how far it is, what it saw, and how it ended."""
 
     def __init__(self) -> None:
         self.begun, self.over, self.end = anyio.Event(), anyio.Event(), ""
         self.sips = anyio.Semaphore(0)
+        self.runs, self.paid = 0, False
+        self.saw: dict[str, Any] = {}
 
 
 calls: defaultdict[str, Call] = defaultdict(Call)
@@ -125,3 +128,36 @@ async def outcome(id: str) -> str:
     with anyio.fail_after(LIMIT):
         await calls[id].over.wait()
     return calls[id].end
+
+
+@server.tool
+async def banquet(ctx: Context, id: str) -> str:
+    """Ask in every way there is, and twice let go of the client's connection."""
+    call = calls[id]
+    call.runs += 1
+    call.saw["version"] = str(ctx.version)
+    await ctx.progress(1, total=4, message="ask")
+    soup = await ctx.sample("A name for a soup", max_tokens=20)
+    call.saw["sample"] = f"{soup.model}: {soup.text}"
+    call.saw["form"] = (await ctx.elicit("Which coffee?", Order)).unwrap()
+    call.saw["roots"] = [root.uri for root in await ctx.roots()]
+    page = await ctx.elicit_url("Pay for it", f"https://kitchen.example/{id}", until=lambda: call.paid)
+    call.saw["page"] = f"{type(page).__name__}, {'paid' if call.paid else 'not paid'}"
+    call.saw["roots, changed"] = [root.uri for root in await ctx.roots()]
+    call.saw["known roots"] = [root.uri for root in ctx.allowed_roots]
+    await ctx.progress(2, total=4, message="cook")
+    await ctx.disconnect(retry=RETRY)
+    await ctx.log("info", "it cooks")
+    await ctx.progress(3, total=4, message="serve")
+    call.saw["form, away"] = (await ctx.elicit("Still hungry?", bool)).unwrap()
+    await ctx.disconnect(retry=RETRY)
+    await ctx.progress(4, total=4, message="eat")
+    await ctx.log("info", "it is eaten")
+    return f"{soup.text} {call.saw['form'].cups} {call.saw['form'].size} coffee"
+
+
+@server.tool
+async def pay(id: str) -> str:
+    """What the person does on the page of a `banquet`."""
+    calls[id].paid = True
+    return "paid"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tests.interop.cells import CELLS, Key, Peer, Side, Wire, possible
@@ -23,11 +23,20 @@ client answers, and the handler goes on with the answer.
 _TITLES: dict[Side, str] = {
     "client": "## Their clients, our server\n\nThe server is `tests/interop/our_server.py`.\n",
     "server": "## Our client, their servers\n\nThey are in `tests/interop/servers`, or come from npm as they are.\n",
+    "session": """\
+## Whole sessions
+
+Each of these clients has one session with the same server, over HTTP, and calls one tool in it: `banquet`, which asks
+in every way there is. The person pays on the page that is opened, and the client's roots change meanwhile. Twice the
+server lets go of the connection while the call runs on. *resumed* means that the client came back by itself with the id
+of the last event, and answered what was asked while it was away; *told once*, that it heard every report, log message
+and completed page once, in order; *result*, that the handler ran once, and the client ended its session.
+""",
 }
 
 
 def whole(peers: Iterable[Peer], results: Mapping[Key, bool]) -> bool:
-    """Whether both directions were there and every cell of theirs was run."""
+    """Whether every side was there and every cell of theirs was run."""
     peers = list(peers)
     return {peer.side for peer in peers} == set(_TITLES) and set(results) == set(possible(peers))
 
@@ -37,16 +46,16 @@ def page(peers: Iterable[Peer], results: Mapping[Key, bool]) -> str:
     peers = sorted(peers, key=lambda peer: (peer.name, peer.version))
     parts = [_HEAD]
     for side, title in _TITLES.items():
-        parts += [title, *_table([peer for peer in peers if peer.side == side], results)]
+        parts += [title, *_table(CELLS[side], [peer for peer in peers if peer.side == side], results)]
     return "\n".join(parts)
 
 
-def _table(peers: Iterable[Peer], results: Mapping[Key, bool]) -> list[str]:
+def _table(names: Sequence[str], peers: Iterable[Peer], results: Mapping[Key, bool]) -> list[str]:
     reasons: list[str] = []
-    lines = ["| peer | wire |" + "".join(f" {cell} |" for cell in CELLS), "| --- | --- |" + " :---: |" * len(CELLS)]
+    lines = ["| peer | wire |" + "".join(f" {name} |" for name in names), "| --- | --- |" + " :---: |" * len(names)]
     for peer in peers:
         for wire in peer.wires:
-            cells = "".join(f" {_cell(peer, wire, cell, results, reasons)} |" for cell in CELLS)
+            cells = "".join(f" {_cell(peer, wire, cell, results, reasons)} |" for cell in names)
             lines.append(f"| `{peer.name}` {peer.version} | {wire} |{cells}")
     parts = ["\n".join(lines) + "\n"]
     if reasons:

@@ -74,6 +74,8 @@ SEEN: dict[str, Any] = {
         "hang": {"id": TEXT},
         "begun": {"id": TEXT},
         "outcome": {"id": TEXT},
+        "banquet": {"id": TEXT},
+        "pay": {"id": TEXT},
     },
     "structured output": {"city": "Oslo", "celsius": 21.5, "sunny": True},
     "error": {"error": True, "text": "no beans left"},
