@@ -271,7 +271,7 @@ async def test_closed_while_calls_run(version: str) -> None:
 # Log messages.
 
 
-@pytest.mark.rule("R139")
+@pytest.mark.rule("R94", "R139")
 @pytest.mark.parametrize("capable", [True, False])
 async def test_the_log_level_is_set_on_legacy_where_the_server_has_logging(capable: bool) -> None:
     script = Script(on={"logging/setLevel": lambda params: {}}, capabilities={"logging": {}} if capable else {})
@@ -447,7 +447,7 @@ async def test_a_legacy_server_is_told_of_other_roots() -> None:
         assert methods(script).count("notifications/roots/list_changed") == 1
 
 
-@pytest.mark.rule("R93")
+@pytest.mark.rule("R93", "R94")
 async def test_a_legacy_session_that_began_without_roots_has_none() -> None:
     script = Script()
     async with Client(script) as client:

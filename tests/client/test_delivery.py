@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -11,9 +12,11 @@ import pytest
 
 from backchannel import OutcomeUnknown, Pending
 from backchannel.client import delivery
+from backchannel.client.call import Call
 from backchannel.client.client import Client
 from backchannel.client.delivery import PAUSES
 from backchannel.client.http import HttpTransport
+from backchannel.client.transport import SessionGone
 from backchannel.errors import ConnectionFailed, ConnectionLost, RemoteProtocolError, RequestTimeout
 from tests.client import fake_time
 from tests.client.scripted import BOTH, LEGACY, MODERN, Json, Script, form, questions
@@ -448,3 +451,26 @@ async def test_a_server_that_goes_while_a_round_runs() -> None:
     await shop.go()
     assert shop.rounds == [BODY, ROUND_2, ROUND_2]
     assert person.asked == 1
+
+
+async def test_a_session_that_cannot_be_renewed_is_tried_twice_and_said_to_be_gone() -> None:
+    """Also where another call has found out that it is gone, so that this one has sent nothing yet."""
+    begun: list[int] = []
+
+    class Gone:
+        session, needed = 0, True
+
+        async def wait(self) -> None:
+            begun.append(self.session)
+            raise SessionGone("gone")
+
+        def lose(self, session: int) -> None:
+            assert session == self.session
+
+    async def send() -> None:
+        raise AssertionError("there is no session to send it in")
+
+    connection: Any = SimpleNamespace(renewal=Gone(), lost=None)
+    with pytest.raises(SessionGone), Call("tools/call") as call:
+        await delivery.deliver(connection, call, send, may_repeat=False)
+    assert begun == [0, 0]

@@ -537,6 +537,7 @@ async def test_a_server_that_hangs_up_on_a_request() -> None:
 @pytest.mark.anyio
 @on_asyncio
 @pytest.mark.rule("R52", "R90", "R83")
+@pytest.mark.case("C03")
 @pytest.mark.parametrize("how", ["drop", "end"])
 async def test_a_legacy_stream_is_resumed_and_brings_each_message_once(how: str, pauses: list[float]) -> None:
     heard = asyncio.Event()

@@ -324,3 +324,39 @@ async def test_on_the_stateless_protocol_a_server_that_was_started_again_is_aske
         script.lose(SessionGone("the server exited with code 3"))
         assert (await client.call_tool("t")).text == "done"
     assert [message["method"] for message in script.sent] == ["server/discover", "server/discover", "tools/call"]
+
+
+async def test_a_subscription_of_the_stateless_protocol_ends_with_the_server() -> None:
+    script = Script(MODERN)
+    async with Client(script, version=MODERN) as client:
+
+        async def acknowledge() -> None:
+            request = await script.next("subscriptions/listen")
+            meta = {"io.modelcontextprotocol/subscriptionId": request["id"]}
+            params = {"_meta": meta, "notifications": {"toolsListChanged": True}}
+            script.give({"method": "notifications/subscriptions/acknowledged", "params": params})
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(acknowledge)
+            async with client.listen(tools=True) as changes:
+                script.lose(SessionGone("the server exited with code 3"))
+                with pytest.raises(ConnectionLost, match="exited with code 3"):
+                    await anext(changes)
+
+
+@pytest.mark.case("B14")
+async def test_the_time_that_a_new_session_takes_is_no_idle_time() -> None:
+    script = Forgetful()
+    async with Client(script, version=LEGACY, timeout=10) as client, anyio.create_task_group() as group:
+        begin: Any = script.on.pop("initialize")
+        script.forget()
+        while script._unread:
+            await script.next()
+
+        async def call() -> None:
+            assert (await client.call_tool("t", timeout=1)).text == "done"
+
+        group.start_soon(call)
+        request = await script.next("initialize")
+        await anyio.sleep(5)
+        script.result(request, begin({}))

@@ -439,6 +439,7 @@ async def test_each_reader_takes_what_it_wanted() -> None:
             assert not first._waiting and not second._waiting
 
 
+@pytest.mark.rule("R94")
 @pytest.mark.parametrize("capabilities", [{}, {"tools": {}, "resources": {"subscribe": False}, "prompts": 5}])
 async def test_what_the_session_s_server_does_not_declare_is_not_honoured(capabilities: Json) -> None:
     script = Script(LEGACY, capabilities=capabilities)

@@ -16,6 +16,7 @@ from ..protocol.jsonrpc import encode
 from ..protocol.types.elicitation import ElicitParams, ElicitResult
 from ..protocol.types.roots import ListRootsResult, Root
 from ..protocol.types.sampling import CreateMessageParams, CreateMessageResult, answer
+from .page_url import problem
 
 _DONE = "done"
 _REJECTED = -1  # "User rejected sampling request" (client/sampling, Error Handling)
@@ -43,6 +44,9 @@ class Asked:
             raise RemoteProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from error
         if isinstance(params, ElicitParams) and params.mode == "url" and params.url is None:
             raise RemoteProtocolError(INVALID_PARAMS, "Invalid params: an elicitation in url mode has a url")
+        if isinstance(params, ElicitParams) and params.url is not None and (wrong := problem(params.url)) is not None:
+            text = f"Invalid params: the server wants {params.url[:200]!r} opened, which this client refuses: {wrong}"
+            raise RemoteProtocolError(INVALID_PARAMS, text)
         return cls(method, params, raw or b"{}")
 
     @property

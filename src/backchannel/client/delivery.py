@@ -36,11 +36,12 @@ async def deliver(connection: Connection, call: Call, send: Callable[[], Awaitab
     renewal, renewed = connection.renewal, False
     pauses = iter(PAUSES)
     while True:
+        session = renewal.session if renewal is not None else 0
         try:
             if renewal is not None and renewal.needed:
                 with call.held():
                     await renewal.wait()
-            session = renewal.session if renewal is not None else 0
+                session = renewal.session
             call.at_risk = not may_repeat
             result = await send()
             call.at_risk = False

@@ -208,6 +208,7 @@ class Fallback:
         self.first = first
         self._second = second
         self.current = first
+        self._settled = False
         self._ears: tuple[Receive, Lost] | None = None
 
     @property
@@ -225,7 +226,7 @@ class Fallback:
         try:
             return await self.current.send(message, headers)
         except RemoteProtocolError as error:
-            if self.current is not self.first or not _is_old(message, error) or not await self._change():
+            if self._settled or not _is_old(message, error) or not await self._change():
                 raise
         await self.current.send(message, headers)
 
@@ -235,7 +236,7 @@ class Fallback:
         other = self._second()
         try:
             await other.open(*self._ears)
-            self.current = other
+            self.current, self._settled = other, True
         except BackchannelError as error:
             logger.debug("nor is it a server of 2024-11-05: %s", error)
         finally:
@@ -244,7 +245,8 @@ class Fallback:
         return self.current is other
 
     def negotiated(self, version: Version) -> None:
-        """Tell it which version is spoken."""
+        """Tell it which version is spoken. The transport is the one of that server from now on."""
+        self._settled = True
         self.current.negotiated(version)
 
     async def listen(self) -> None:

@@ -231,10 +231,10 @@ class StdioTransport:
             if self._child is not None and not self._child.exited.is_set():
                 self._child.kill()
             self._closing = True
-            if self._again is not None:
-                self._again.fail(ConnectionLost(f"the connection to the server {self.server.label!r} is closed"))
             opened.fail(ConnectionFailed(f"the server {self.server.label!r} was not launched"))
             self._fail(f"the connection to the server {self.server.label!r} is closed")
+            if self._again is not None:
+                self._again.resolve(None)
 
     async def _launch(self) -> Child:
         server = self.server
