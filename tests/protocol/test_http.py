@@ -285,12 +285,29 @@ def test_every_code_has_its_status() -> None:
     ],
 )
 def test_accept(value: Any, json: bool, sse: bool) -> None:
-    assert read_accept(headers(accept=value)) == Accept(json, sse)
+    accept = read_accept(headers(accept=value))
+    assert (accept.json, accept.sse) == (json, sse)
     verdict = post(accept=value)
     if json or sse:
-        assert isinstance(verdict, Call) and verdict.accept == Accept(json, sse)
+        assert isinstance(verdict, Call) and verdict.accept == accept
     else:
         assert isinstance(verdict, Refusal) and verdict.status == 406
+
+
+@pytest.mark.parametrize(
+    ("value", "first"),
+    [
+        ("text/event-stream, application/json", True),
+        ("text/html, text/event-stream;q=0.9, application/json", True),
+        ("text/event-stream", True),
+        ("application/json, text/event-stream", False),
+        ("text/event-stream;q=0, application/json", False),
+        ("*/*", False),
+        ("", False),
+    ],
+)
+def test_which_the_client_names_first(value: Any, first: bool) -> None:
+    assert read_accept(headers(accept=value)).sse_first is first
 
 
 def test_accept_may_be_spread_over_headers() -> None:

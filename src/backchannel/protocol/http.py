@@ -42,10 +42,11 @@ JSON, SSE = "application/json", "text/event-stream"
 
 
 class Accept(msgspec.Struct, frozen=True):
-    """What the client can read."""
+    """What the client can read. sse_first: of the two it names the event stream first."""
 
     json: bool
     sse: bool
+    sse_first: bool = False
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -110,6 +111,7 @@ def read_accept(headers: Headers) -> Accept:
     return Accept(
         allowed.get(JSON, allowed.get("application/*", whatever)),
         allowed.get(SSE, allowed.get("text/*", whatever)),
+        next((kind for kind in allowed if kind in (JSON, SSE)), JSON) == SSE and allowed[SSE],
     )
 
 

@@ -1,9 +1,9 @@
 """The response to one POST: a JSON object if the first message is the response, else an event stream.
 
 How it works: what a call sends goes into its stream. The first message, or a long silence, starts a writer, which is
-the reader of that stream; a response that comes before that is sent as JSON, and no writer ever runs. In a session the
-stream is a log that a client which lost its connection goes on reading by GET, so the call does not mind, and may even
-dismiss the reader; elsewhere the stream ends with its connection.
+the reader of that stream; a response that comes before that is sent as JSON, and no writer ever runs, unless the client
+would rather have a stream. In a session the stream is a log that a client which lost its connection goes on reading by
+GET, so the call does not mind, and may even dismiss the reader; elsewhere the stream ends with its connection.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Reply:
 
     async def finish(self, response: Outcome | Answers, status: int = 200) -> None:
         """Send the response, and end."""
-        if not self._accept.json and status == 200:
+        if (self._accept.sse_first or not self._accept.json) and status == 200:
             self.begin()
         if self._written is not None:
             self.stream.append(response)
