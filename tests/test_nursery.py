@@ -5,6 +5,7 @@ import logging
 from contextvars import ContextVar
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from backchannel.nursery import Nursery, current_task
@@ -225,3 +226,73 @@ def test_it_is_made_outside_an_event_loop_and_ends_with_it() -> None:
 
     asyncio.run(main())
     assert nursery.running == 0
+
+
+async def test_how_many_run_a_function() -> None:
+    nursery, stop = Nursery(), anyio.Event()
+
+    async def fail() -> None:
+        await stop.wait()
+        raise ValueError
+
+    async def wait(number: int) -> None:
+        await anyio.sleep_forever()
+
+    for number in range(3):
+        nursery.start(wait, number)
+    nursery.start(fail)
+    assert (nursery.count(wait), nursery.count(fail), nursery.count(anyio.sleep), nursery.running) == (3, 1, 0, 4)
+    stop.set()
+    await anyio.wait_all_tasks_blocked()
+    assert (nursery.count(wait), nursery.count(fail), nursery.running) == (3, 0, 3)
+    await nursery.close()
+    assert (nursery.count(wait), nursery.running, len(nursery._functions)) == (0, 0, 0)
+
+
+async def test_one_that_is_retired_ends_with_its_last_task() -> None:
+    nursery, stop, ended = Nursery(), anyio.Event(), []
+
+    async def work() -> None:
+        await stop.wait()
+        ended.append("work")
+
+    nursery.start(work)
+    nursery.retire()
+    with pytest.raises(RuntimeError):
+        nursery.start(work)
+    await anyio.wait_all_tasks_blocked()
+    assert not nursery._ended.is_set()
+    stop.set()
+    with anyio.fail_after(10):
+        await nursery._ended.wait()
+    assert ended == ["work"]
+    await nursery.close()
+    idle = Nursery()
+    idle.retire()
+    await idle.close()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_callback_of_the_event_loop_starts_a_task(begun: bool) -> None:
+    """No task runs then, and where asyncio was started without anyio, that knows no event loop."""
+    seen = []
+
+    async def main() -> None:
+        nursery, ran = Nursery(), anyio.Event()
+
+        async def work() -> None:
+            seen.append(colour.get())
+            ran.set()
+
+        if begun:
+            nursery.start(anyio.sleep_forever)
+            await anyio.lowlevel.checkpoint()
+        colour.set("green")
+        asyncio.get_running_loop().call_later(0, nursery.start, work)
+        with anyio.fail_after(10):
+            await ran.wait()
+        await nursery.close()
+        assert nursery.running == 0
+
+    asyncio.run(main())
+    assert seen == ["green"]

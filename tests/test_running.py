@@ -1,5 +1,6 @@
 """running.py: what `run` and `http_app` take."""
 
+import re
 from typing import Any
 
 import pytest
@@ -38,3 +39,38 @@ def test_a_store_in_memory_is_not_shared_by_workers() -> None:
     server = Server("s", state=RequestState(store=MemoryStateStore()))
     with pytest.raises(ConfigurationError, match="one process"):
         run(server, http="127.0.0.1:0", workers=2)
+
+
+@pytest.mark.parametrize("address", [8000, ("127.0.0.1", 8000), "8000", b":80"])
+def test_what_is_no_address(address: Any) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"{re.escape(repr(address))} is no address .*: give HOST:PORT, such as"
+    ):
+        run(Server("s"), http=address)
+
+
+@pytest.mark.parametrize("workers", [0, -1, "4", 2.5])
+def test_what_is_no_number_of_workers(workers: Any) -> None:
+    with pytest.raises(ConfigurationError, match="workers is a whole number above 0"):
+        run(Server("s"), http="127.0.0.1:0", workers=workers)
+
+
+@pytest.mark.parametrize("function", [http_app, lambda server, **options: run(server, http="127.0.0.1:0", **options)])
+def test_an_option_that_is_not_there(function: Any) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"http_app\(\) has no option 'alowed_hosts'; it has path, allowed_hosts"
+    ):
+        function(Server("s"), alowed_hosts=["x"])
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"allowed_hosts": ["https://mcp.example.com"]}, "without scheme"),
+        ({"allowed_hosts": [5]}, "allowed_hosts is a list of str"),
+        ({"allowed_origins": "https://a"}, "allowed_origins is a list, such as"),
+    ],
+)
+def test_hosts_and_origins_are_checked(options: dict[str, Any], wanted: str) -> None:
+    with pytest.raises(ConfigurationError, match=wanted):
+        http_app(Server("s"), **options)

@@ -82,6 +82,39 @@ def test_a_schema_that_cannot_be_used_is_refused(schema: Any, why: str) -> None:
     assert "\n" not in str(refused.value) and len(str(refused.value)) < 400
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        [{"x": n} for n in range(8000)],
+        [[n] for n in range(8000)],
+        [[0] * 100 + [n] for n in range(100)],
+        [n + 0.5 for n in range(1000)],
+        [10**30 + n for n in range(1000)],
+        [*map(str, range(12_000)), {}],
+        [1, *map(str, range(12_000))],
+    ],
+)
+def test_options_that_are_compared_one_by_one_count(options: list[Any]) -> None:
+    for schema in ({"enum": options}, {"const": options}, {"anyOf": [{"const": option} for option in options]}):
+        with pytest.raises(ValueError, match="too costly"):
+            Validator({"properties": {"a": {"items": schema}}})
+
+
+def test_few_such_options_and_many_that_are_looked_up_are_good() -> None:
+    few = [{"x": n} for n in range(400)]
+    assert Validator({"enum": few}).errors(few[-1]) == []
+    for many in ([str(n) for n in range(20_000)], list(range(20_000))):
+        assert Validator({"items": {"enum": many}}).errors(many) == []
+
+
+def test_what_is_wrong_is_found_fast_where_each_error_repeats_the_schema() -> None:
+    validator = Validator({"items": {"enum": [str(n) for n in range(8000)]}})
+    before = time.process_time()
+    [text] = validator.errors(["x"] * 8000)
+    assert text.startswith("[0]: expected ")
+    assert time.process_time() - before < 2
+
+
 def test_bounds_leave_room() -> None:
     Validator(nested(DEEPEST))
     assert Validator(forked(11)).errors(1) == []

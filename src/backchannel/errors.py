@@ -103,8 +103,8 @@ class AskError(BackchannelError):
 
 
 class MissingCapability(AskError):
-    """The client did not declare `capability`, such as "elicitation.url", for this call; nothing was sent. Catch it to go
-    on without the answer."""
+    """The client did not declare `capability`, such as "elicitation.url", for this call; nothing was sent. Catch it to
+    go on without the answer."""
 
     code = MISSING_CLIENT_CAPABILITY
     status = 400

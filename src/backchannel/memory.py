@@ -102,7 +102,8 @@ class MemoryTransport:
         """Nothing to do: there is one channel, and it is open."""
 
     async def close(self) -> None:
-        """Cancel what the server is doing, and let its lifespan end."""
+        """Cancel what the server is doing, and let its lifespan end, also where the caller's task is cancelled."""
+        self._nursery.retire()
         if self._outgoing is not None:
             self._outgoing.close()
         if self._serving is not None:

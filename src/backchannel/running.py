@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from .errors import ConfigurationError
+from .server.options import known, number
 from .server.server import Server
 from .server.state_store import MemoryStateStore
 
 if TYPE_CHECKING:
     from .server.http.app import HttpApp, Verify
     from .server.http.fleet import Fleet
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _named(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, which refuses what it has no option for with a ConfigurationError that lists its options."""
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        known(f"{function.__name__}()", options, function)
+        return function(*args, **options)
+
+    return call
 
 
 def run(server: Server, *, http: str | None = None, workers: int = 1, **options: Any) -> None:
@@ -34,17 +50,26 @@ def run(server: Server, *, http: str | None = None, workers: int = 1, **options:
 
         run_stdio(server)
         return
-    from .server.http.listen import is_loopback, listen, parse
+    from .server.http.listen import listen
 
+    listen(app_at(server, http, workers, **options), http, workers=workers)
+
+
+def app_at(server: Server, address: str, workers: int, **options: Any) -> HttpApp:
+    """The app that `run` serves at an address. Raises: ConfigurationError for what so many processes cannot do."""
+    from .server.http.listen import is_loopback, parse
+
+    number("workers", workers, positive=True, whole=True)
     if workers > 1 and options.get("fleet") is None and options.setdefault("sessions", False):
         raise ConfigurationError("sessions need workers=1, or a fleet= to live in: else a session lives in one process")
     if workers > 1 and isinstance(server.state.store, MemoryStateStore):
         raise ConfigurationError("a MemoryStateStore is for one process: workers need a store that they share")
-    if not is_loopback(parse(http)[0]):
+    if not is_loopback(parse(address)[0]):
         options.setdefault("allowed_hosts", ["*"])
-    listen(http_app(server, **options), http, workers=workers)
+    return http_app(server, **options)
 
 
+@_named
 def http_app(
     server: Server,
     *,
@@ -69,9 +94,6 @@ def http_app(
     from .server.http.app import HttpApp
 
     _check(server, "http_app")
-    for name, value in (("allowed_hosts", allowed_hosts), ("allowed_origins", allowed_origins)):
-        if isinstance(value, str):
-            raise ConfigurationError(f"{name} is a list, such as [{value!r}]")
     return HttpApp(
         server,
         path=path,

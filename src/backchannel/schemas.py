@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,8 +26,10 @@ DEEPEST = 200
 LARGEST = 20_000
 """Objects in a schema."""
 MOST_VISITS = 10_000
-"""Subschemas that one place of a value may meet."""
+"""Subschemas that one place of a value may meet, and what else costs as much."""
 _TOO_MANY = 100_000  # characters of a wrong value, over which only the first error is looked for
+_TOO_MUCH = 10**8  # the same, times the characters of the schema, of which each error may repeat much
+_INNER, _EXACT = 10, 100  # what comparing costs: with what is in an object or array, and with a number that is no int64
 
 _DIALECTS = {
     "https://json-schema.org/draft/2020-12/schema": "Draft202012Validator",
@@ -59,6 +62,7 @@ class Validator:
         if not isinstance(schema, dict):
             raise ValueError(f"the schema is a {type(schema).__name__}, not an object")
         _Measure(schema)
+        self._most = min(_TOO_MANY, _TOO_MUCH // _length(schema))
         kind: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, _dialect(schema))
         try:
             self._validator = kind(schema, retriever=_refuse, mask="the value", validate_formats=False)
@@ -71,7 +75,7 @@ class Validator:
         try:
             if self._validator.is_valid(value):
                 return []
-            found = self._first(value) if _is_large(value) else self._validator.iter_errors(value)
+            found = self._first(value) if _length(value) > self._most else self._validator.iter_errors(value)
             texts: dict[str, None] = {}
             for error in found:
                 texts.update(dict.fromkeys(_sentences(error, value)))
@@ -153,7 +157,7 @@ class _Measure:
         if depth > DEEPEST:
             raise ValueError(f"the schema has a chain of more than {DEEPEST} references")
         self._visits[id(node)] = 0
-        total = 1 + sum(self._count(child, depth + 1) for child in self._here(node))
+        total = 1 + _comparing(node) + sum(self._count(child, depth + 1) for child in self._here(node))
         total += max((self._count(child, depth + 1) for child in _below(node)), default=0)
         if total > MOST_VISITS:
             raise ValueError(f"the schema is too costly: one place of a value can meet more than {MOST_VISITS} of it")
@@ -195,12 +199,33 @@ def _below(node: dict[str, Any]) -> Iterator[Any]:
         yield from node[key].values() if isinstance(node.get(key), dict) else ()
 
 
-def _is_large(value: Any) -> bool:
-    """Whether looking for all faults in a value might take long."""
+def _comparing(node: dict[str, Any]) -> int:
+    """What it costs to compare a value with the options of `enum` and `const`, one by one; texts alone and integers
+    alone are looked up."""
+    enum = node.get("enum")
+    options = [*(enum if isinstance(enum, list) else ()), *([node["const"]] if "const" in node else ())]
+    if all(isinstance(option, str) for option in options) or all(map(_is_small, options)):
+        return 0
+    return sum(map(_weight, options))
+
+
+def _weight(option: Any) -> int:
+    if isinstance(option, dict | list):
+        inner = option.values() if isinstance(option, dict) else option
+        return _INNER + sum(max(_INNER, _weight(value)) for value in inner)
+    return _EXACT if isinstance(option, float) or (isinstance(option, int) and not _is_small(option)) else 1
+
+
+def _is_small(option: Any) -> bool:
+    return isinstance(option, int) and -(2**63) <= option < 2**63
+
+
+def _length(value: Any) -> float:
+    """Characters of a value as JSON."""
     try:
-        return len(json.dumps(value, default=str)) > _TOO_MANY
+        return len(json.dumps(value, default=str))
     except (ValueError, TypeError):
-        return True
+        return math.inf
 
 
 def _sentences(error: jsonschema_rs.ValidationError, value: Any) -> Iterator[str]:

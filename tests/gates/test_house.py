@@ -12,6 +12,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 # module -> why it may catch everything: around a handler, around a user's callback, around a background task.
 BROAD: dict[str, str] = {
+    "backchannel.cli.load": "around the import of the author's module",
     "backchannel.client.connection": "around the sending of a request, for its caller",
     "backchannel.client.reverse": "around the host's handler of a question",
     "backchannel.client.listener": "around the host's callbacks",

@@ -114,6 +114,17 @@ def test_long_lines_that_are_not_data_are_passed_over() -> None:
     assert decode(stream, limit=100) == ([Event(b"a")], (None, None))
 
 
+@pytest.mark.parametrize("id", [b"a\rb", b"a\x01b", b"\x7f", b"\0", b"\x1f", b"x" * 1001, "é".encode() * 501])
+def test_an_id_that_no_header_can_carry_is_ignored(id: bytes) -> None:
+    stream = b"id: 1\ndata: a\n\nid: " + id + b"\ndata: b\n\n"
+    assert decode(stream) == ([Event(b"a", id="1"), Event(b"b")], ("1", None))
+
+
+@pytest.mark.parametrize("id", ["x" * 1000, "é☃", "a\tb"])
+def test_an_id_that_a_header_can_carry_is_kept(id: str) -> None:
+    assert decode(f"id: {id}\ndata: a\n\n".encode()) == ([Event(b"a", id=id)], (id, None))
+
+
 @pytest.mark.parametrize("chunk", [b"x" * 60_000, b"data: xyz\n" * 400, b"id: x\n" * 400, b"\ndata: " + b"x" * 60_000])
 def test_memory_is_bound_by_the_limit(chunk: bytes) -> None:
     decoder = SSEDecoder(5000)
@@ -138,7 +149,8 @@ def test_any_chunking_gives_the_same_events(data: bytes, limit: int, cuts: list[
 
 
 names = st.text(st.characters(exclude_characters="\n\r\0", codec="utf-8"), min_size=1)
-events = st.builds(Event, st.binary(), st.just("message") | names, st.none() | names, st.none() | st.integers(0, 10**9))
+ids = st.text(st.characters(exclude_categories=["Cc"], codec="utf-8"), min_size=1, max_size=250)
+events = st.builds(Event, st.binary(), st.just("message") | names, st.none() | ids, st.none() | st.integers(0, 10**9))
 
 
 @pytest.mark.rule("R80")

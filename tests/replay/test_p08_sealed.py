@@ -48,7 +48,7 @@ async def test_what_is_not_shared_is_told_once_in_the_log(shared: str, caplog: p
             assert error == {"code": -32602, "message": "Invalid or expired requestState"}
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     (one,) = warnings
-    assert ("audience" if shared == "key" else "key not shared") in one
+    assert ("audience" if shared == "key" else "not shared") in one
 
 
 @pytest.mark.rule("R111")
@@ -118,7 +118,8 @@ async def test_a_call_has_32_rounds_of_questions(how: str) -> None:
     seen = await play(how, loop, until(31))
     assert (seen.end, seen.rounds, len(seen.questions)) == ("31", 33, 32)
     seen = await play(how, loop, until(32))
-    assert seen.end == {"code": -32603, "message": "round 33, limit 32: ask for more at once with ctx.gather"}
+    assert seen.end["code"] == -32603
+    assert seen.end["message"].startswith("round 33, limit 32: ") and "ctx.gather" in seen.end["message"]
     assert len(seen.questions) == 32
 
 

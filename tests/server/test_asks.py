@@ -155,7 +155,7 @@ def test_what_is_compared_of_a_question() -> None:
     assert Sample("Hi", max_tokens=1).digest != Sample("Hi").digest
     assert len({Sample("Hi").text, Sample("Ho").text, Sample("Hi", system="x").text}) == 3
     assert Elicit("a", bool).digest == Confirm("b").digest
-    assert len({Elicit("a", bool).digest, Elicit("a", str).digest, ElicitUrl("a", "b").digest}) == 3
+    assert len({Elicit("a", bool).digest, Elicit("a", str).digest, ElicitUrl("a", "https://b").digest}) == 3
     assert ElicitUrl("a", "https://a?state=1").digest == ElicitUrl("a", "https://a?state=2").digest
 
 
@@ -168,7 +168,7 @@ def test_what_answers_become() -> None:
     assert Elicit("a", int).read(b'{"action":"cancel","content":null}') == Cancelled("a")
     assert Confirm("a").read(ACCEPT % b"true") is True
     assert Confirm("a").read(ACCEPT % b"false") is Confirm("a").read(b'{"action":"cancel"}') is False
-    assert ElicitUrl("a", "b").read(b'{"action":"accept"}') == Accepted(None)
+    assert ElicitUrl("a", "https://b").read(b'{"action":"accept"}') == Accepted(None)
     with pytest.raises(InvalidAnswer):
         Confirm("a").read(ACCEPT % b'"yes"')
     with pytest.raises(InvalidAnswer):
@@ -195,8 +195,8 @@ async def test_until_may_be_sync_or_async_and_give_anything(answer: Any, wanted:
         return answer
 
     for until in (lambda: answer, later):
-        assert await ElicitUrl("a", "b", until).settled(Accepted(None)) is wanted
-    assert await ElicitUrl("a", "b", lambda: False).settled(Declined())
+        assert await ElicitUrl("a", "https://b", until).settled(Accepted(None)) is wanted
+    assert await ElicitUrl("a", "https://b", lambda: False).settled(Declined())
 
 
 # Roots.
@@ -232,3 +232,34 @@ def test_a_root_that_is_no_directory_of_this_host_allows_nothing(uri: str) -> No
     assert len(roots) == 1
     for path in ("/", ".", uri, "relative", "/etc/passwd"):
         assert not roots.contains(path)
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("javascript:alert(1)", "the scheme 'javascript'"),
+        ("file:///etc/passwd", "the scheme 'file'"),
+        ("data:text/html,x", "the scheme 'data'"),
+        ("Sign in", "no such form"),
+        ("/connect", "no such form"),
+        ("https:///connect", "no such form"),
+        ("https://[", "no such form"),
+        ("https://a:b/", "no such form"),
+        ("https://a.example/\nx", "no such form"),
+        ("", "no such form"),
+    ],
+)
+def test_a_page_is_on_the_web(url: str, wanted: str) -> None:
+    with pytest.raises(ValueError, match=f"absolute http or https URL with a host, and this one has {wanted}$"):
+        ElicitUrl("Sign in", url)
+    with pytest.raises(ValueError, match="; the text comes first$"):
+        ElicitUrl("https://a.example", url)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://a", "HTTP://localhost:8000/x?y=1#z", "https://[::1]/", "https://münchen.example/ü"]
+)
+def test_pages(url: str) -> None:
+    assert ElicitUrl("Sign in", url).url == url
+    with pytest.raises(TypeError, match="a page has a text and a URL"):
+        ElicitUrl(url, None)  # type: ignore[arg-type]

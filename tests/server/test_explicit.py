@@ -342,6 +342,13 @@ def test_what_is_no_input_required() -> None:
         InputRequired()
     with pytest.raises(TypeError, match="under the key 'size'"):
         InputRequired({"size": "Which size?"})  # type: ignore[dict-item]
+    for wrong in (SIZE, [SIZE], "size"):
+        with pytest.raises(TypeError, match="takes questions by key, such as"):
+            InputRequired(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a key is a text, not 5"):
+        InputRequired({5: SIZE})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="under the key 'size'"):
+        InputRequired({"size": Elicit})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="JSON"):
         InputRequired(state=float("nan"))
 

@@ -7,7 +7,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from backchannel import Client, Context, Server
+from backchannel import Client, Context, Limits, Server
 from backchannel.server.gauges import Gauges
 from tests.server.replay import both_eras
 
@@ -24,7 +24,7 @@ class Shop:
     """A server whose handlers stay where they are until they are let go."""
 
     def __init__(self) -> None:
-        self.server = Server("shop")
+        self.server = Server("shop", limits=Limits(grace=0.0))
         self.go_on, self.job_goes_on = anyio.Event(), anyio.Event()
         self.server.tool(self.wait)
         self.server.tool(self.asks)

@@ -378,6 +378,26 @@ async def test_a_clients_error_comes_to_the_handler(catch: bool, caplog: pytest.
     assert record.getMessage() == "tool: the client answered the question 'sure' with error -32603: no person"
 
 
+async def test_a_clients_text_is_one_short_line_of_the_log_and_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server("test")
+
+    @server.tool
+    async def tool(ctx: Context) -> str:
+        return repr(await ctx.confirm("sure?"))
+
+    async with driver(server, LEGACY) as wire:
+        async with anyio.create_task_group() as group:
+            group.start_soon(wire.serve, wire.tool("tool"))
+            long = "x\nLOG CRITICAL root gone" + "y" * 10_000
+            wire.answer(await wire.next(), error={"code": -32000, "message": long})
+        assert "gone" in failed(await wire.next())
+        await wire.idle()
+    texts = [record.getMessage() for record in caplog.records]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+    assert all("\n" not in text and len(text) < 700 and "LOG CRITICAL" in text for text in texts)
+    assert all(record.exc_info is None for record in caplog.records)
+
+
 @pytest.mark.case("B05")
 async def test_a_client_that_declared_what_it_does_not_know_lied(caplog: pytest.LogCaptureFixture) -> None:
     server = Server("test")

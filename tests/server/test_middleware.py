@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from backchannel import Context, Server, ToolError
+from backchannel import ConfigurationError, Context, Server, ToolError
 from tests.server.replay import Driver, both_eras, driver, failed, text
 
 pytestmark = pytest.mark.anyio
@@ -115,7 +115,7 @@ async def test_calls_at_the_same_time_go_through_it_each_for_itself(version: str
 async def test_every_kind_of_request_goes_through_it_and_notifications_do_not(version: str) -> None:
     server, seen = Server("test"), []
     server.add_tool(lambda: "", name="t")
-    server.add_prompt(lambda: "", name="p")
+    server.add_prompt(lambda a="": "", name="p")
     server.add_resource(lambda: "", "r://1", name="r")
     server.completion("p", "a")(lambda value: [])
 
@@ -149,3 +149,64 @@ async def test_every_kind_of_request_goes_through_it_and_notifications_do_not(ve
         wire.tell("notifications/cancelled", {"requestId": 1})
         wire.tell("acme/told")
         assert seen == []
+
+
+async def generator(ctx: Context, call_next: Next) -> Any:
+    yield await call_next(ctx)
+
+
+@pytest.mark.parametrize(
+    ("middleware", "wanted"),
+    [
+        (lambda ctx: None, r"the middleware <lambda>\(\) has to take \(ctx, call_next\)"),
+        (generator, r"the middleware generator\(\) is a generator: .* return await call_next\(ctx\)"),
+        ("no", "is a function, not str"),
+    ],
+)
+def test_what_is_no_middleware(middleware: Any, wanted: str) -> None:
+    server = Server("test")
+    with pytest.raises(ConfigurationError, match=wanted):
+        server.middleware(middleware)
+    assert not server.middlewares
+
+
+async def gives_nothing(ctx: Context, call_next: Next) -> None:
+    await call_next(ctx)
+
+
+async def awaits_nothing(ctx: Context, call_next: Next) -> Any:
+    return call_next(ctx)
+
+
+def sync(ctx: Context, call_next: Next) -> None:
+    return None
+
+
+@pytest.mark.parametrize("middleware", [gives_nothing, awaits_nothing, sync])
+async def test_one_that_returns_no_result_is_named(middleware: Any, caplog: pytest.LogCaptureFixture) -> None:
+    server = Server("test")
+    server.add_tool(lambda: "done", name="t")
+    async with driver(server) as wire:
+        server.middleware(middleware)
+        failed(await wire.call("t"))
+    assert f"the middleware {middleware.__name__}() returned" in caplog.text
+    assert "return await call_next(ctx)" in caplog.text
+
+
+async def test_one_that_is_not_async_may_pass_on_what_comes_from_further_in() -> None:
+    server = Server("test")
+    server.add_tool(lambda: "done", name="t")
+    server.middleware(lambda ctx, call_next: call_next(ctx))
+    async with driver(server) as wire:
+        assert text(await wire.call("t")) == "done"
+
+
+async def test_a_raw_method_that_returns_nothing_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server("test")
+
+    @server.method("acme/thing")
+    async def thing(ctx: Context, params: dict[str, Any]) -> None: ...
+
+    async with driver(server) as wire:
+        assert "error" in await ask(wire, "acme/thing")
+    assert "thing() returned None" in caplog.text

@@ -43,3 +43,10 @@ async def test_outcomes_are_matched(version: str) -> None:
             failed(await wire.rounds("strict", lambda *_: DECLINED))
             == "the question 'Size?' was answered with 'decline'"
         )
+
+
+@pytest.mark.parametrize("outcome", [Accepted(True), Accepted(None), Declined(), Cancelled("Go?")])
+def test_an_outcome_is_no_yes_or_no(outcome: Outcome[bool]) -> None:
+    with pytest.raises(TypeError, match=r"match it, .unwrap\(\) it, or use ctx.confirm"):
+        bool(outcome)
+    assert outcome == outcome and len({outcome, outcome}) == 1

@@ -12,6 +12,7 @@ from backchannel import (
     Context,
     Declined,
     Elicit,
+    ElicitUrl,
     InputRequired,
     Outcome,
     Roots,
@@ -262,6 +263,7 @@ QUESTION: Any = Elicit("Which size?")
 def mentions_nobody(size: Annotated[Size, Elicit("Which size for {item}?")]) -> None: ...
 def mentions_a_place(size: Annotated[Size, Elicit("Which size for {}?")]) -> None: ...
 def has_a_single_brace(size: Annotated[Size, Elicit("Which size {?")]) -> None: ...
+def formats_by_another(size: Annotated[Size, Elicit("Which size for {item:>{width}}?")]) -> None: ...
 def cannot_be_a_form(size: Annotated[Nested, Elicit("Which size?")]) -> None: ...
 def has_a_default(size: Annotated[Size, Elicit("Which size?")] = MEDIUM) -> None: ...
 def is_a_default(size: Size = QUESTION) -> None: ...
@@ -270,6 +272,28 @@ def asks_twice(size: Annotated[Size, Elicit("Which size?"), Elicit("Which?")]) -
 def needs_itself(size: Annotated[Size, Elicit("Which size for {size}?")]) -> None: ...
 def needs_in_a_circle(a: Annotated[str, Elicit(needs_b)], b: Annotated[str, Elicit(needs_a)]) -> None: ...
 def needs_nobody(size: Annotated[Size, Elicit(needs_a)]) -> None: ...
+def has_the_class(size: Annotated[str, Elicit]) -> None: ...
+def says_another_type(size: Annotated[str, Elicit("a", int)]) -> None: ...
+def says_another_outcome(size: Annotated[Outcome[str], Elicit("a", int)]) -> None: ...
+def says_other_choices(size: Annotated[int, Elicit("a", ["S", "M"])]) -> None: ...
+def says_no_page(size: Annotated[str, ElicitUrl("a", "https://a")]) -> None: ...
+def says_no_roots(size: Annotated[list[str], Roots()]) -> None: ...
+def says_no_message(size: Annotated[int, Sample("a")]) -> None: ...
+def has_no_text(size: "Annotated[str, Elicit(5)]") -> None: ...
+def has_no_url(size: "Annotated[None, ElicitUrl('a', 'ftp://a')]") -> None: ...
+
+
+def agrees(
+    a: Annotated[str, Elicit("a", str)],
+    b: Annotated[float, Elicit("b", int)],
+    c: Annotated[int | None, Elicit("c", int)],
+    d: Annotated[Outcome[str], Elicit("d", ["x"])],
+    e: Annotated[Any, Elicit("e", Size)],
+    f: Annotated[Outcome[None], ElicitUrl("f", "https://a")],
+    g: Annotated[str, Elicit("g", Literal["x"])],
+    h: Annotated[RootList, Roots()],
+    i: Annotated[list[str], Elicit("i", list[Literal["x"]])],
+) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -278,6 +302,7 @@ def needs_nobody(size: Annotated[Size, Elicit(needs_a)]) -> None: ...
         (mentions_nobody, "mentions item"),
         (mentions_a_place, "no parameter"),
         (has_a_single_brace, "written twice"),
+        (formats_by_another, "takes no parameters"),
         (cannot_be_a_form, "inner"),
         (has_a_default, "no default"),
         (is_a_default, "Annotated"),
@@ -286,6 +311,15 @@ def needs_nobody(size: Annotated[Size, Elicit(needs_a)]) -> None: ...
         (needs_itself, "need each other"),
         (needs_in_a_circle, "a, b"),
         (needs_nobody, "mentions a"),
+        (has_the_class, r"Elicit is the class, and no question yet: write Elicit\(...\)"),
+        (says_another_type, "annotated with str, and its question gives int"),
+        (says_another_outcome, "annotated with str, and its question gives int"),
+        (says_other_choices, "annotated with int, and its question gives str"),
+        (says_no_page, "its question gives NoneType"),
+        (says_no_roots, "its question gives RootList"),
+        (says_no_message, "its question gives CreateMessageResult or str"),
+        (has_no_text, "the text of a question comes first"),
+        (has_no_url, "this one has the scheme 'ftp'"),
     ],
 )
 def test_what_is_wrong_is_told_when_the_handler_is_registered(function: Any, wanted: str) -> None:
@@ -294,6 +328,10 @@ def test_what_is_wrong_is_told_when_the_handler_is_registered(function: Any, wan
         with pytest.raises(ConfigurationError, match=wanted):
             register(function)
     assert not server.tools.handlers
+
+
+def test_a_question_may_say_again_what_the_annotation_says() -> None:
+    Server("s").tool(agrees)
 
 
 async def test_a_function_is_for_annotations_only() -> None:

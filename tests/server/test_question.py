@@ -2,12 +2,14 @@
 
 import asyncio
 import collections.abc
+import re
+import threading
 from typing import Any
 
 import anyio
 import pytest
 
-from backchannel import Accepted, Context, Server, StepError
+from backchannel import Accepted, ConfigurationError, Context, Elicit, Server, StepError
 from backchannel.server.question import Question, Suspend, caller
 from tests.server.replay import DECLINED, LEGACY, MODERN, accept, asked, both_eras, driver, message_of, retry, text
 
@@ -310,3 +312,86 @@ def test_a_question_is_no_answer() -> None:
     with pytest.raises(TypeError, match="await it"):
         bool(question)
     question.close()
+
+
+@pytest.mark.parametrize("use", [str, "{}".format, "%s".__mod__, lambda question: f"{question:>3}"])
+def test_a_question_is_no_text(use: Any) -> None:
+    question = Question(anyio.sleep_forever, where=("shop.py", 7))
+    with pytest.raises(TypeError, match="await it"):
+        use(question)
+    assert repr(question) == "<question made at shop.py:7, not awaited>"
+    question.close()
+    assert repr(question) == "<question made at shop.py:7, awaited>"
+
+
+@pytest.mark.parametrize("name", ["unwrap", "value", "text", "contains"])
+def test_what_only_an_answer_has(name: str) -> None:
+    question = Question(anyio.sleep_forever)
+    with pytest.raises(AttributeError, match=rf"await it first: \(await ctx.elicit\(...\)\).{name}, .*\.wait\(\)"):
+        getattr(question, name)
+    assert not hasattr(question, "cr_frame") and not hasattr(question, "__len__")
+    question.close()
+
+
+@both_eras
+async def test_a_thread_of_ones_own_cannot_ask(version: str) -> None:
+    """Neither make a question nor wait for one."""
+    server, seen = Server("test"), list[str]()
+
+    def tried(action: Any) -> None:
+        try:
+            action()
+        except RuntimeError as error:
+            seen.append(str(error))
+
+    @server.tool
+    def tool(ctx: Context) -> str:
+        question = ctx.elicit("a", str)
+        for action in (lambda: ctx.elicit("b", str), question.wait):
+            thread = threading.Thread(target=tried, args=[action])
+            thread.start()
+            thread.join()
+        return str(question.wait().unwrap())
+
+    async with driver(server, version) as wire:
+        assert text(await wire.rounds("tool", named)) == "<a>"
+        await wire.idle()
+    assert len(seen) >= 2 and all("in a thread of your own you cannot ask" in one for one in seen)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "wanted"),
+    [
+        (lambda ctx: ctx.elicit(5, str), "the text of a question comes first, .* not 5"),
+        (lambda ctx: ctx.elicit(str, "Size?"), "the text of a question comes first"),
+        (lambda ctx: ctx.confirm(None), "the text of a question is a str, not None"),
+        (lambda ctx: ctx.ask("Size?"), "ctx.ask takes a question"),
+        (lambda ctx: ctx.ask(Elicit), "ctx.ask takes a question"),
+        (lambda ctx: ctx.elicit("a", str, timeout="5"), "timeout is a number of at least 0, not '5'"),
+        (lambda ctx: ctx.elicit("a", str, timeout=float("nan")), "timeout is a number"),
+        (lambda ctx: ctx.elicit("a", str, retries=-1), "retries is a whole number of at least 0"),
+        (lambda ctx: ctx.elicit("a", str, key=5), "a key is a text, not 5"),
+        (lambda ctx: ctx.elicit_url("https://a.example", "Sign in"), "the text comes first"),
+        (lambda ctx: ctx.background("j", later()), "ctx.background takes the function to run, not its coroutine"),
+        (lambda ctx: ctx.background(later, "j"), "takes a name first"),
+        (lambda ctx: ctx.step("s", later()), "ctx.step takes the function to run, not its coroutine"),
+        (lambda ctx: ctx.step("s", 5), "ctx.step takes the function to run, not its result"),
+    ],
+)
+async def test_what_is_no_question_is_told_at_its_line(wrong: Any, wanted: str) -> None:
+    server, seen = Server("test"), list[str]()
+
+    @server.tool
+    async def tool(ctx: Context) -> str:
+        try:
+            wrong(ctx)
+        except (TypeError, ValueError, ConfigurationError) as error:
+            seen.append(str(error))
+        return "done"
+
+    async with driver(server) as wire:
+        assert text(await wire.call("tool")) == "done"
+    assert len(seen) == 1 and re.search(wanted, seen[0])
+
+
+async def later() -> None: ...

@@ -6,7 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from backchannel import Context, Server
+from backchannel import AskTimeout, Context, RootsUnknown, Server
+from backchannel.protocol.jsonrpc import Response
 from backchannel.server import session_roots
 from backchannel.server.roots import RootList
 from backchannel.server.streams import EventStream
@@ -215,3 +216,58 @@ def test_roots_within_bounds(tmp_path: Path) -> None:
     (tmp_path / "near").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "near")
     assert RootList.of([tmp_path / "link" / ".." / "near"]).within(near)
+
+
+@pytest.mark.case("B04")
+@pytest.mark.rule("R65", "R68", "R72", "R73", "R76")
+@pytest.mark.parametrize("answers", ["never", "after its own request"])
+async def test_a_session_that_asks_for_roots_serves_meanwhile(fetching: None, answers: str) -> None:
+    """The client may answer only once it has what it asked for itself; or it may never answer, which denies."""
+    server = serving()
+    denied: list[str] = []
+
+    @server.tool
+    async def reads(ctx: Context, path: str) -> str:
+        try:
+            known = ctx.allowed_roots
+        except RootsUnknown:
+            denied.append(path)
+            return "denied"
+        return "read" if known.contains(path) else "outside"
+
+    @server.tool
+    async def patient(ctx: Context) -> str:
+        try:
+            return str(len(await ctx.roots(timeout=0.01)))
+        except AskTimeout:
+            return "nobody says"
+
+    async with driver(server, LEGACY) as client:
+        question = await client.until(lambda message: message.get("method") == "roots/list")
+        listing = client.exchange("tools/list", {})
+        assert isinstance(await client.serve(listing), Response)
+        assert "tools" in (await client.until(lambda message: message.get("id") == listing.request.id))["result"]
+        assert text(await client.call("reads", {"path": "/home/ada/x"})) == "denied"
+        if answers == "never":
+            assert text(await client.call("patient")) == "nobody says"
+            assert text(await client.call("reads", {"path": "/home/ada/x"})) == "denied"
+            client.answer(question, error={"code": -32601, "message": "no"})
+            await client.idle()
+            assert text(await client.call("reads", {"path": "/home/ada/x"})) == "denied"
+            assert denied == ["/home/ada/x"] * 3
+        else:
+            client.answer(question, HOME)
+            await client.idle()
+            assert text(await client.call("reads", {"path": "/home/ada/x"})) == "read"
+            assert text(await client.call("reads", {"path": "/home/bob/x"})) == "outside"
+            assert text(await client.call("patient")) == "1"
+
+
+async def test_what_is_known_is_read_once_and_keeps_no_more_than_it_needs(fetching: None) -> None:
+    server = serving()
+    async with driver(server, LEGACY) as client:
+        await fetched(client, {**HOME, "_meta": {"x": "x" * 100_000}})
+        roots = client.session.roots
+        assert roots is not None and roots.raw is not None
+        assert roots.known is roots.known and len(bytes(roots.raw)) < 1000
+        assert text(await client.call("known")) == text(await client.call("where")) == "file:///home/ada"

@@ -1,5 +1,6 @@
 """A StateStore: each state is used once, and what is long stays on the server."""
 
+import base64
 import copy
 import json
 import logging
@@ -9,7 +10,16 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from backchannel import Context, InputRequired, MemoryStateStore, Principal, RequestState, Server, StateTooLarge
+from backchannel import (
+    Context,
+    InputRequired,
+    LocalProtocolError,
+    MemoryStateStore,
+    Principal,
+    RequestState,
+    Server,
+    StateTooLarge,
+)
 from backchannel.protocol.jsonrpc import encode
 from backchannel.server.state_store import StateStore
 from tests.server.replay import DECLINED, Driver, accept, driver, text
@@ -248,18 +258,20 @@ async def test_an_answer_that_comes_six_hours_later_after_a_restart_on_another_i
 async def test_the_memory_store_is_bounded_and_forgets() -> None:
     clock = Clock()
     store = MemoryStateStore(max_size=100, clock=clock)
-    assert await store.add("a", b"1" * 40, 10) and not await store.add("a", b"2", 10)
+    assert await store.add("journal:a", b"1" * 40, 10) and not await store.add("journal:a", b"2", 10)
     await store.put("b", b"1" * 40, 5)
     clock.now += 6
-    await store.put("c", b"1" * 40, 10)
-    assert (await store.get("a"), await store.get("b")) == (b"1" * 40, None) and store.size == 80
-    await store.put("d", b"1" * 40, 10)
-    assert await store.get("a") is None and await store.get("c") is not None
-    await store.put("c", b"", 10)
-    await store.delete("d")
-    await store.delete("d")
-    assert store.size == 0 and await store.get("c") == b""
-    assert not await store.add("c", b"x", 10)
+    await store.put("round:c", b"1" * 40, 10)
+    assert (await store.get("journal:a"), await store.get("b")) == (b"1" * 40, None) and store.size == 80
+    await store.put("round:d", b"1" * 40, 10)  # a state goes; what says that one was used does not
+    assert await store.get("journal:a") is None and await store.get("round:c") is not None
+    with pytest.raises(MemoryError):
+        await store.put("journal:e", b"1" * 40, 10)
+    await store.put("round:c", b"", 10)
+    await store.delete("round:d")
+    await store.delete("round:d")
+    assert store.size == 0 and await store.get("round:c") == b""
+    assert not await store.add("round:c", b"x", 10)
 
 
 # Another codec.
@@ -385,3 +397,155 @@ async def test_results_are_sealed_in_the_store() -> None:
     async with driver(shop(store, [])) as client:
         await client.call("pay", {"amount": 3}, **await until_last(client))
         assert len(store) == 2 and all(b"paid" not in value for value, _ in store._values.values())
+
+
+# Runs that are broken off, and stores that fail.
+
+
+async def test_a_run_that_the_client_cancels_is_not_what_others_get() -> None:
+    runs: list[int] = []
+    entered, go = anyio.Event(), anyio.Event()
+    server = Server("s", state=RequestState([KEY], store=MemoryStateStore()))
+
+    @server.tool
+    async def pay(ctx: Context) -> str:
+        answer = (await ctx.elicit("Sure?", str)).unwrap()
+        runs.append(1)
+        entered.set()
+        await go.wait()
+        return answer
+
+    async with driver(server) as client:
+        state = (await client.call("pay"))["result"]["requestState"]
+        retry = {"requestState": state, "inputResponses": {"elicit-1": accept("yes")}}
+        first, second = client.tool("pay", **retry), client.tool("pay", **retry)
+        outcomes: list[Any] = []
+
+        async def present(exchange: Any) -> None:
+            outcomes.append(await client.dispatcher(exchange))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(present, first)
+            await entered.wait()
+            group.start_soon(present, second)
+            await anyio.wait_all_tasks_blocked()
+            first.cancel()
+            go.set()
+        assert b"yes" in encode(outcomes[-1]) and len(runs) == 2
+
+
+async def test_who_waits_can_be_cancelled_and_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStateStore()
+    async with driver(shop(store, [])) as client:
+        last = await until_last(client)
+        state = client.dispatcher.server.state
+        await store.put(f"round:{state.identity(last['requestState'])}", b"?somebody", 1000)
+        waiting = client.tool("pay", {"amount": 3}, **last)
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.dispatcher, waiting)
+            await anyio.wait_all_tasks_blocked()
+            waiting.cancel()
+        monkeypatch.setattr("backchannel.server.single_use.WAIT", 0)
+        response = await client.call("pay", {"amount": 3}, **last)
+        assert "still being served" in response["error"]["message"]
+
+
+class Broken(MemoryStateStore):
+    """Fails at some of its actions, or never comes back."""
+
+    fails: frozenset[str] = frozenset()
+    hangs = False
+
+    async def _step(self, action: str) -> None:
+        if action in self.fails:
+            if self.hangs:
+                await anyio.sleep_forever()
+            raise OSError("the password of the store is hunter2")
+
+    async def add(self, key: str, value: bytes, ttl: float) -> bool:
+        await self._step("add")
+        return await super().add(key, value, ttl)
+
+    async def put(self, key: str, value: bytes, ttl: float) -> None:
+        await self._step("put")
+        await super().put(key, value, ttl)
+
+    async def get(self, key: str) -> bytes | None:
+        await self._step("get")
+        return await super().get(key)
+
+    async def delete(self, key: str) -> None:
+        await self._step("delete")
+        await super().delete(key)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("action", ["add", "put", "get", "delete"])
+async def test_a_store_that_fails_is_an_error_that_says_so_or_does_no_harm(
+    action: str, hangs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backchannel.server.state.PATIENCE", 0.01)
+    store, runs = Broken(), list[int]()
+    async with driver(shop(store, runs, store_above=0)) as client:
+        last = await until_last(client)
+        store.fails, store.hangs = frozenset({action}), hangs
+        response = await client.call("pay", {"amount": 3}, **last)
+        store.fails = frozenset()
+        if "error" in response:
+            assert response["error"] == {
+                "code": -32603,
+                "message": "the server cannot reach its state store; try again",
+            }
+            response = await client.call("pay", {"amount": 3}, **last)
+        assert text(response) == "paid 3 yes" and runs.count(3) <= 2
+
+
+async def test_another_spelling_of_a_token_is_the_same_state() -> None:
+    class Loose(Kms):
+        def open(self, sealed: bytes) -> bytes:
+            return super().open(sealed.strip())
+
+    runs: list[int] = []
+    server = shop(None, runs)
+    server.state = RequestState(codec=Loose(), store=MemoryStateStore())
+    async with driver(server) as client:
+        last = await until_last(client)
+        assert text(await client.call("pay", {"amount": 3}, **last)) == "paid 3 yes"
+        raw = base64.urlsafe_b64decode(last["requestState"] + "==") + b" "
+        again = {**last, "requestState": base64.urlsafe_b64encode(raw).decode().rstrip("=")}
+        assert text(await client.call("pay", {"amount": 3}, **again)) == "paid 3 yes" and runs == [1, 2, 3]
+
+
+async def test_a_large_result_is_not_kept_and_the_round_not_run_again() -> None:
+    runs: list[int] = []
+    server = Server("s", state=RequestState([KEY], store=MemoryStateStore()))
+
+    @server.tool
+    async def read(ctx: Context) -> str:
+        await ctx.confirm("Sure?")
+        runs.append(1)
+        return "x" * 300_000
+
+    async with driver(server) as client:
+        state = (await client.call("read"))["result"]["requestState"]
+        retry = {"requestState": state, "inputResponses": {"elicit-1": accept(True)}}
+        assert len(text(await client.call("read", **retry))) == 300_000
+        assert "not kept" in (await client.call("read", **retry))["error"]["message"] and runs == [1]
+
+
+async def test_an_error_that_the_handler_makes_uses_the_state_up() -> None:
+    runs: list[int] = []
+    server = Server("s", state=RequestState([KEY], store=MemoryStateStore()))
+
+    @server.tool
+    async def pay(ctx: Context) -> str:
+        await ctx.confirm("Sure?")
+        runs.append(1)
+        raise LocalProtocolError(-32602, "after the effect")
+
+    async with driver(server) as client:
+        state = (await client.call("pay"))["result"]["requestState"]
+        retry = {"requestState": state, "inputResponses": {"elicit-1": accept(True)}}
+        for _ in range(2):
+            assert (await client.call("pay", **retry))["error"]["message"] == "after the effect"
+        assert runs == [1]

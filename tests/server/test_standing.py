@@ -19,7 +19,7 @@ from backchannel import (
     ToolError,
 )
 from backchannel.server.dispatch import start
-from tests.server.replay import LEGACY, MODERN, YES, Driver, accept, both_eras, driver, text
+from tests.server.replay import LEGACY, MODERN, YES, Driver, accept, both_eras, driver, failed, text
 
 pytestmark = pytest.mark.anyio
 who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
@@ -202,7 +202,7 @@ async def test_the_stateless_protocol_has_nothing_to_detach_to() -> None:
 
     async with driver(server, MODERN) as client:
         said = text(await client.rounds("begin", lambda key, question: accept(True)))
-        assert "server.notify" in said and "task" in said
+        assert "server.notify" in said and "ctx.background" in said and "task" not in said
         await client.idle()
         assert ran == [1]
 
@@ -254,7 +254,12 @@ async def test_work_that_fails_is_logged_and_disturbs_nobody(caplog: pytest.LogC
     async with driver(server) as client:
         assert text(await client.call("begin")) == "done"
         await client.idle()
-        assert "no number" in caplog.text
+        (record,) = [one for one in caplog.records if "background job" in one.getMessage()]
+        assert (
+            record.levelname == "ERROR"
+            and record.getMessage() == "the background job 'work of begin' failed"
+            and "no number" in caplog.text
+        )
         caplog.clear()
 
 
@@ -348,3 +353,100 @@ async def test_after_three_questions_in_a_row_without_an_answer_the_session_is_n
         assert [m for m in client.sent if m.get("method") == "elicitation/create"] == asked
         client.answer(asked[0], YES)  # too late, but it does answer
         assert "Accepted" in text(await client.rounds("patient", lambda key, question: YES))
+
+
+@both_eras
+async def test_a_job_that_uses_the_calls_context_hurts_nobody(version: str) -> None:
+    """It forgot `detach`, and speaks while the round ends."""
+    server, told = Server("s"), anyio.Event()
+
+    async def job(ctx: Context) -> None:
+        await told.wait()
+        await ctx.log("info", "anybody?")
+
+    @server.tool
+    async def begin(ctx: Context) -> str:
+        ctx.background("job", job, ctx)
+        try:
+            await ctx.confirm("Sure?")
+        finally:
+            told.set()
+            for _ in range(5):
+                await anyio.lowlevel.checkpoint()
+        return str(await ctx.step("after", lambda: 42))
+
+    async with driver(server, version) as client:
+        assert text(await client.rounds("begin", lambda key, question: YES)) == "42"
+        await client.idle()
+
+
+async def test_a_job_that_ends_in_an_exception_of_its_own_hurts_nobody() -> None:
+    class Odd(BaseException):
+        pass
+
+    async def job(error: BaseException) -> None:
+        raise error
+
+    server = Server("s")
+
+    @server.tool
+    async def begin(ctx: Context) -> str:
+        for number, error in enumerate((Odd(), GeneratorExit(), BaseExceptionGroup("all", [Odd()]))):
+            ctx.background(str(number), job, error)
+        return str(await ctx.step("after", lambda: 42))
+
+    async with driver(server) as client:
+        for _ in range(2):
+            assert text(await client.call("begin")) == "42"
+        await client.idle()
+
+
+async def test_a_job_whose_session_ends_has_not_failed(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server("s")
+
+    async def job(ctx: Context) -> None:
+        await ctx.confirm("Sure?")
+
+    @server.tool
+    async def begin(ctx: Context) -> str:
+        ctx.background("job", job, ctx.detach())
+        return "begun"
+
+    caplog.set_level("INFO", "backchannel.server")
+    async with driver(server, LEGACY) as client:
+        assert text(await client.call("begin")) == "begun"
+        await client.until(lambda message: message.get("method") == "elicitation/create")
+        client.session.close()
+        await client.idle()
+    (record,) = [one for one in caplog.records if "background job" in one.getMessage()]
+    assert record.levelname == "INFO" and record.exc_info is None
+    assert record.getMessage().startswith("the background job 'job of begin' ended with its session: ")
+
+
+@both_eras
+async def test_what_a_call_that_has_ended_names_as_ways_out(version: str) -> None:
+    server, kept = Server("s"), list[Context]()
+
+    @server.tool
+    async def begin(ctx: Context) -> str:
+        kept.append(ctx)
+        return "begun"
+
+    async with driver(server, version) as client:
+        await client.call("begin")
+        for use in (lambda: kept[0].confirm("Sure?"), lambda: kept[0].log("info", "x")):
+            with pytest.raises(CallFinished, match=r"ctx.background.*ctx.detach\(\)"):
+                use()
+
+
+async def test_without_a_session_it_is_said_what_gives_one() -> None:
+    server = Server("s")
+
+    @server.tool
+    async def asks(ctx: Context) -> str:
+        return str(await ctx.confirm("Sure?"))
+
+    async with driver(server, LEGACY) as client:
+        await client.serve(client.exchange("tools/call", {"name": "asks"}, session=None))
+        said = failed(await client.next())
+        assert "workers=1" in said and "fleet=" in said and "sessions=True" in said

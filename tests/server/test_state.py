@@ -316,7 +316,8 @@ def test_a_key_that_is_not_shared_is_told_once(caplog: pytest.LogCaptureFixture)
         for _ in range(3):
             refused(token, b, audience="app-a")
     assert [record.levelname for record in caplog.records] == ["WARNING", "DEBUG", "DEBUG"]
-    assert "key not shared" in caplog.messages[0] and "RequestState(keys=[...])" in caplog.messages[0]
+    assert caplog.messages[0].startswith("requestState rejected: key not shared: a state")
+    assert "RequestState(keys=[...])" in caplog.messages[0]
 
     a, b = make(audience="app"), make(audience="app")
     token = a.seal(FLOW, BINDING, "app-a")
@@ -360,7 +361,7 @@ def test_a_weak_secret_is_refused_with_the_way_to_make_one(keys: Any):
 
 def test_a_weak_secret_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(ENVIRONMENT, f"{KEY},hunter2")
-    with pytest.raises(ConfigurationError, match="key 1 ") as caught:
+    with pytest.raises(ConfigurationError, match=f"{ENVIRONMENT}: key 1 ") as caught:
         RequestState()
     assert "hunter2" not in str(caught.value)
 
@@ -374,7 +375,7 @@ def test_keys_are_a_list_with_something_in_it(keys: Any):
 @pytest.mark.parametrize("limit", ["ttl", "max_age", "max_size", "max_rounds"])
 @pytest.mark.parametrize("value", [0, -1, float("nan")])
 def test_limits_are_positive(limit: str, value: float):
-    with pytest.raises(ConfigurationError, match="positive"):
+    with pytest.raises(ConfigurationError, match=f"{limit}=.*above 0"):
         make(**{limit: value})
 
 

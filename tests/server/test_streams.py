@@ -5,7 +5,8 @@ import anyio.lowlevel
 import pytest
 
 from backchannel.protocol.jsonrpc import Message, Notification, Response
-from backchannel.server.streams import HIGH_WATER, EventStream
+from backchannel.server import streams
+from backchannel.server.streams import HIGH_BYTES, HIGH_WATER, KEPT, EventStream
 
 
 def message(number: int) -> Notification:
@@ -302,3 +303,53 @@ async def test_dismissing_does_nothing_where(why: str) -> None:
 def test_a_reader_comes_back_in_a_time_that_can_be(retry: float) -> None:
     with pytest.raises(ValueError, match="retry"):
         EventStream().dismiss(retry)
+
+
+@pytest.mark.anyio
+async def test_what_is_kept_has_a_bound_in_bytes_and_is_at_least_the_last() -> None:
+    stream = EventStream(keep=100)
+    for size in (10, KEPT // 2, KEPT // 2, KEPT * 2, 20, 30):
+        stream.append(Response(1, "x" * size))
+    reader, kept = stream.take(), list[list[int]]()
+    for _ in range(6):
+        await stream.next(reader)
+        kept.append([len(message.result) for message in stream._log][: stream._read])  # type: ignore[union-attr]
+    assert [len(sizes) for sizes in kept] == [1, 2, 1, 1, 1, 2]
+    reader = stream.take(0)
+    assert [len((await stream.next(reader)).result) for _ in range(2)] == [20, 30]  # type: ignore[union-attr]
+
+
+@pytest.mark.anyio
+async def test_what_lies_unread_has_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "ROOM", 1000)
+    stream = EventStream(keep=10)
+    reader = stream.take()
+    for _ in range(2):
+        assert stream.append(Notification("n", "x" * 2000))  # a single one always has room
+        assert not stream.append(Notification("n", ""))
+        assert stream.append(Response(1, "x" * 2000))
+        for _ in range(2):
+            await stream.next(reader)
+    stream.take(2)  # the reader missed two
+    assert not stream.append(Notification("n", ""))
+    assert stream.dropped == 3
+
+
+@pytest.mark.anyio
+async def test_a_writer_of_large_messages_waits_for_their_reader() -> None:
+    stream = EventStream()
+    reader = stream.take()
+    written = list[int]()
+
+    async def write() -> None:
+        for number in range(20):
+            assert stream.append(Notification("n", "x" * (HIGH_BYTES // 2)))
+            written.append(number)
+            await stream.drain()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(write)
+        for number in range(20):
+            await stream.next(reader)
+            await anyio.lowlevel.checkpoint()
+            assert len(written) - number <= 3

@@ -156,7 +156,7 @@ async def test_what_the_server_has_not_is_not_acknowledged() -> None:
 def test_honour() -> None:
     capabilities: dict[str, dict[str, object]] = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
     wanted = Filter(True, True, True, [A, "x://hidden"])
-    assert honour(wanted, capabilities, ["x://hidden"]) == Filter(True, None, None, [A])
+    assert honour(wanted, capabilities, {"x://hidden"}) == Filter(True, None, None, [A])
     assert honour(Filter(), capabilities) == Filter()
     assert honour(wanted, {}) == Filter()
 
@@ -196,6 +196,16 @@ async def test_a_cap_answers_with_a_clear_error_and_leaving_frees_the_place() ->
 
 
 @pytest.mark.rule("R163")
+@pytest.mark.rule("R163")
+async def test_one_subscription_has_so_many_resources() -> None:
+    server = Server("test", limits=Limits(listeners=2))
+    server.add_resource(lambda: "", A, name="a")
+    async with serving(server) as [line]:
+        refused = (await line.listen(1, resourceSubscriptions=[A] * 3))["error"]
+        assert refused["code"] == -32602 and "at most 2 resources in one subscription" in refused["message"]
+        assert (await line.listen(2, resourceSubscriptions=[A] * 2))["method"].endswith("acknowledged")
+
+
 async def test_the_end_of_a_channel_ends_its_subscriptions_at_once_with_a_result() -> None:
     server = Server("test", limits=Limits(grace=600))
     async with serving(server, 2) as [line, other]:

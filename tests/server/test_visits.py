@@ -207,6 +207,38 @@ async def test_nobody_watches_a_page_whose_session_ended() -> None:
         await wire.idle()
 
 
+async def test_a_page_that_more_calls_name_is_looked_out_for_once() -> None:
+    files, looks = Files("a.example", until=lambda: looks.append(1) or bool(files.tokens)), list[int]()
+    async with driver(files.server, LEGACY) as wire:
+        errors = [(await wire.call("read", {"path": "x"}))["error"] for _ in range(5)]
+        assert wire.dispatcher.nursery.running == 1
+        files.tokens.append("ann")
+        told = [(await until_told(wire))["elicitationId"] for _ in errors]
+        await wire.idle()
+        assert not wire.session.watched
+    assert told == [error["data"]["elicitations"][0]["elicitationId"] for error in errors]
+
+
+async def test_a_session_has_so_many_pages_looked_out_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("backchannel.server.lookout.PAGES", 2)
+    files = Files("a.example", "b.example", "c.example", until=lambda: False)
+    async with driver(files.server, LEGACY) as wire:
+        await wire.call("read", {"path": "x"})
+        assert wire.dispatcher.nursery.running == 2 and "has 2 pages open" in caplog.text
+        wire.session.close()
+        await wire.idle()
+
+
+async def test_a_look_that_hangs_ends_with_its_session() -> None:
+    files = Files("a.example", until=anyio.sleep_forever)
+    async with driver(files.server, LEGACY) as wire:
+        await wire.call("read", {"path": "x"})
+        wire.session.close()
+        await wire.idle()
+
+
 @pytest.mark.rule("R165")
 @pytest.mark.parametrize(("given", "times"), [(ACCEPTED, 1), (DECLINED, 0)])
 async def test_a_question_that_waited_for_its_page_says_that_it_is_completed(given: Message, times: int) -> None:

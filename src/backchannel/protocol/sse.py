@@ -1,10 +1,12 @@
 r"""Server-Sent Events as MCP uses them: one event is exactly one JSON-RPC message.
 
-The rules are WHATWG's (https://html.spec.whatwg.org/multipage/server-sent-events.html), with two differences. Lines
-end at \n and \r\n, not at a lone \r. And an event with an id or a retry but no data is given to the caller, with empty
-data, because servers of 2025-11-25 prime resumption with one. What the stream leaves unfinished is discarded.
+The rules are WHATWG's (https://html.spec.whatwg.org/multipage/server-sent-events.html), with three differences.
+Lines end at \n and \r\n, not at a lone \r. An event with an id or a retry but no data is given to the caller, with
+empty data, because servers of 2025-11-25 prime resumption with one. And an id that no header can carry, or that is very
+long, is ignored. What the stream leaves unfinished is discarded.
 """
 
+import re
 from dataclasses import dataclass
 
 from .lines import EDGE, Bounded, LineDecoder, Oversized
@@ -15,6 +17,8 @@ COMMENT = b":\n\n"
 
 _BOM = b"\xef\xbb\xbf"
 _OVERHEAD = len(_BOM) + len(b"data: ") + 1  # beyond the data; with the one, a line that is dropped is an event dropped
+_LONGEST_ID = 1000  # bytes
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _RETRY_DIGITS = 18  # a longer number is ignored: int() refuses the very long, and no one waits millions of years
 
 
@@ -99,7 +103,9 @@ class SSEDecoder:
         if name == b"data":
             self._next_data_line()
             self._data.add(value)
-        elif name == b"id" and b"\0" not in value:
+        elif name == b"id" and len(value) <= _LONGEST_ID and _CONTROL.search(value) is None:
+            # "If the field value does not contain U+0000 NULL", says WHATWG; nor anything else that the header
+            # Last-Event-ID could not carry.
             self._id = value.decode("utf-8", "replace")
         elif name == b"event":
             self._event = value.decode("utf-8", "replace")

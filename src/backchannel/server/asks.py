@@ -7,7 +7,8 @@ import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Generic, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, Literal, TypedDict, TypeVar, Unpack, get_args, get_origin
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -28,6 +29,7 @@ from ..protocol.types.tools import Tool
 from ..protocol.versions import FEATURES, Version
 from .conversation import Turn, conversation, single
 from .forms import Form
+from .options import listed
 from .outcomes import Accepted, Cancelled, Declined, Outcome
 from .roots import RootList
 
@@ -80,6 +82,10 @@ class Ask(Generic[T]):
         """The same question for a parameter of this type, where the question itself does not say what it asks for."""
         return self
 
+    def gives(self) -> tuple[Any, ...]:
+        """The types of its values, as far as they are known."""
+        return ()
+
     async def settled(self, answer: T) -> bool:
         """Whether the answer is final, where there is an `until`. If not, the question is asked again later."""
         return True
@@ -102,6 +108,8 @@ class Elicit(Ask[Outcome[T]]):
     method = "elicitation/create"
 
     def __init__(self, message: str | Callable[..., Any], kind: type[T] | Any = None, *, reason: str = ""):
+        if not isinstance(message, str) and (not callable(message) or isinstance(message, type)):
+            raise TypeError(f"the text of a question comes first, and then what is wanted: not {message!r}")
         self.text, self.by = (message, None) if isinstance(message, str) else ("", message)
         self.template = self.text
         self.form = Form.of(kind)
@@ -130,6 +138,13 @@ class Elicit(Ask[Outcome[T]]):
     def wanting(self, kind: Any) -> Elicit[Any]:
         return self if self._kind is not None else Elicit(self.text, kind)
 
+    def gives(self) -> tuple[Any, ...]:
+        if isinstance(self._kind, list | tuple | Mapping):
+            return (str,)
+        if get_origin(self._kind) is Literal:
+            return tuple(type(choice) for choice in get_args(self._kind))
+        return () if isinstance(self._kind, Form) else (self._kind,)
+
     def again(self, error: InvalidAnswer) -> Elicit[T]:
         return type(self)(self.text, self._kind, reason="The last answer would not do: " + "; ".join(error.errors))
 
@@ -140,6 +155,8 @@ class Confirm(Ask[bool]):
     method = "elicitation/create"
 
     def __init__(self, message: str):
+        if not isinstance(message, str):
+            raise TypeError(f"the text of a question is a str, not {message!r}")
         self._elicit: Elicit[bool] = Elicit(message, bool)
         self.text, self.digest = message, self._elicit.digest
 
@@ -161,12 +178,15 @@ class ElicitUrl(Ask[Outcome[None]]):
 
     until: called without arguments; the answer is final once it gives true. Without it, Accepted means that the
     person agreed to open the page, and no more.
+
+    Raises: TypeError for what are no texts; ValueError for what is no http or https URL with a host.
     """
 
     method = "elicitation/create"
     digest = "url"
 
     def __init__(self, message: str, url: str, until: Callable[[], Any] | None = None):
+        _check_page(message, url)
         self.text, self.url, self.until = message, url, until
 
     def gate(self, capabilities: Capabilities, version: Version) -> None:
@@ -187,6 +207,25 @@ class ElicitUrl(Ask[Outcome[None]]):
             return True
         done = self.until()
         return bool(await done if inspect.isawaitable(done) else done)
+
+    def gives(self) -> tuple[Any, ...]:
+        return (type(None),)
+
+
+def _check_page(message: Any, url: Any) -> None:
+    if not isinstance(message, str) or not isinstance(url, str):
+        raise TypeError(f"a page has a text and a URL, not {message!r} and {url!r}")
+    scheme = ""
+    try:
+        parts = urlsplit(url)
+        scheme = parts.scheme
+        fits = scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # such as https://[
+        fits = False
+    if not fits or " " in url or not url.isprintable():
+        given = f"the scheme {scheme!r}" if scheme not in ("", "http", "https") else "no such form"
+        swapped = "; the text comes first" if message.lower().startswith(("http:", "https:")) else ""
+        raise ValueError(f"a page has an absolute http or https URL with a host, and this one has {given}{swapped}")
 
 
 class SampleOptions(TypedDict, total=False):
@@ -247,9 +286,9 @@ class Sample(Ask[CreateMessageResult]):
             system,
             options.get("include_context"),
             options.get("temperature"),
-            list(stops) if stops is not None else None,
+            listed("stop_sequences", stops) if stops is not None else None,
             options.get("metadata"),
-            list(tools) if tools is not None else None,
+            listed("tools", tools, Tool) if tools is not None else None,
             ToolChoice(choice) if isinstance(choice, str) else choice,
         )
         text = messages if isinstance(messages, str) else msgspec.json.encode(given).decode()
@@ -259,6 +298,9 @@ class Sample(Ask[CreateMessageResult]):
 
     def worded(self, arguments: Mapping[str, Any]) -> Sample:
         return self._again(self.template.format_map(arguments))
+
+    def gives(self) -> tuple[Any, ...]:
+        return (CreateMessageResult, str)
 
     def gate(self, capabilities: Capabilities, version: Version) -> None:
         context = self.request.include_context not in (None, "none")
@@ -301,4 +343,7 @@ class Roots(Ask[RootList]):
         return None
 
     def read(self, raw: Any) -> RootList:
-        return RootList(msgspec.json.decode(raw, type=ListRootsResult).roots)
+        return RootList.answered(msgspec.json.decode(raw, type=ListRootsResult).roots)
+
+    def gives(self) -> tuple[Any, ...]:
+        return (RootList,)

@@ -13,6 +13,7 @@ from ..protocol.jsonrpc import Batch, ErrorObject, ErrorResponse, Malformed, Mes
 from ..protocol.peer import Incoming, Reply
 from ..protocol.versions import FEATURES
 from .exchange import Exchange, serving
+from .failures import answer_cancelled
 from .session import Session
 
 if TYPE_CHECKING:
@@ -63,7 +64,10 @@ async def serve_all(dispatcher: Dispatcher, session: Session, exchanges: list[Ex
 
     async def serve(exchange: Exchange) -> None:
         serving.set(exchange)
-        response = await dispatcher(exchange)
+        try:
+            response: Outcome = await dispatcher(exchange)
+        except anyio.get_cancelled_exc_class():
+            response = answer_cancelled(exchange)
         if session.peer.finish(exchange.request.id, exchange):
             answers.append(response)
 

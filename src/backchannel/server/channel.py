@@ -17,7 +17,6 @@ import anyio.abc
 import msgspec
 
 from ..errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, LocalProtocolError, UnsupportedVersion
-from ..nursery import being_cancelled
 from ..protocol.jsonrpc import Answers, ErrorObject, ErrorResponse, Malformed, Message, Outcome, Request, encode_anyway
 from ..protocol.methods import METHODS, Direction, Method, lookup
 from ..protocol.peer import Reply
@@ -26,6 +25,7 @@ from ..protocol.versions import LATEST_LEGACY, MODERN, Version, is_modern, unsup
 from .batches import batch_of, serve_all, take
 from .dispatch import Dispatcher
 from .exchange import ClientInfo, Exchange, Principal, Stream, serving
+from .failures import answer_cancelled
 from .session import Session
 from .streams import EventStream
 
@@ -44,6 +44,8 @@ class Channel(Protocol):
 
 
 _LAST_WORDS = 0.25  # seconds for what is left to be written, once the handlers have ended
+INTRODUCTION = 64 * 1024
+"""Bytes of the params of `initialize`, which are kept as long as the session."""
 _PAUSE = 5000  # messages that the other end has not read, at which no more of its messages are read
 
 
@@ -164,9 +166,7 @@ async def _serve(dispatcher: Dispatcher, session: Session, exchange: Exchange) -
     try:
         response = await dispatcher(exchange)
     except anyio.get_cancelled_exc_class():
-        if being_cancelled():
-            raise
-        response = ErrorResponse(exchange.request.id, ErrorObject(INTERNAL_ERROR, "the handler's task was cancelled"))
+        response = answer_cancelled(exchange)
     if session.peer.finish(exchange.request.id, exchange):
         session.stream.append(response)
 
@@ -187,6 +187,8 @@ def read(request: Request, session: Session, stream: Stream, methods: Mapping[st
     Raises: LocalProtocolError, UnsupportedVersion with the error to answer with.
     """
     raw = request.params if request.params is not None else _NO_PARAMS
+    if request.method == "initialize" and len(bytes(raw)) > INTRODUCTION:
+        raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: initialize takes at most {INTRODUCTION} bytes")
     try:
         meta = _envelope.decode(raw).meta
     except (msgspec.DecodeError, RecursionError) as error:

@@ -23,7 +23,8 @@ from .asks import Ask
 from .exchange import ClientInfo, Exchange, Principal
 from .explicit import Answers
 from .inputs import Inputs
-from .question import Question, Suspend, Where, caller
+from .options import number
+from .question import OWN_THREAD, Question, Suspend, Where, caller
 from .roots import RootList
 from .steps import StepRun, in_step
 from .streams import RETRY
@@ -73,6 +74,10 @@ class Context(Asking):
 
         Raises: MissingCapability, NoBackChannel, CannotAskHere, CallFinished; when awaited AskTimeout, InvalidAnswer.
         """
+        if not isinstance(ask, Ask):
+            raise TypeError(f"ctx.ask takes a question, such as Elicit(...), not {ask!r}")
+        if timeout is not None or retries:
+            _check_patience(timeout, retries)
         inputs, where = self._asking(key or ask.text), caller()
         return self._do(partial(inputs.ask, ask, where, key=key, timeout=timeout, retries=retries))
 
@@ -104,8 +109,7 @@ class Context(Asking):
 
         Raises: when awaited, StepError if the work failed.
         """
-        if not callable(function):
-            raise TypeError(f"ctx.step({name!r}, function, *args) takes the function to run, not {function!r}")
+        _check_work("step", name, function)
         if self._exchange is None:
             return Question(partial(_work, StepRun(Entry(name, STEP, name, ""), function, args, kwargs)))
         return self._do(partial(self._asking(name).step, name, function, args, kwargs, key, caller()))
@@ -130,6 +134,7 @@ class Context(Asking):
         key: names it within the call.  job: async, or sync (then it runs in a worker thread); called with `args` and
         `kwargs`. To ask in it, give it `ctx.detach()`.
         """
+        _check_work("background", key, job)
         self._do(partial(self._asking(key).background, key, partial(job, *args, **kwargs)))
 
     def can_ask(self, kind: Literal["form", "url", "sampling", "sampling.tools", "roots"]) -> bool:
@@ -176,7 +181,7 @@ class Context(Asking):
         back for it (2025-11-25 basic/transports, Sending Messages). A hint: where a client cannot come back, on other
         wires, without a session and before 2025-11-25, nothing happens.
 
-        retry: seconds until it shall come back.  Raises: CallFinished after the call, ValueError.
+        retry: seconds until it shall come back, at most a day.  Raises: CallFinished after the call, ValueError.
         """
         return self._do(partial(self._disconnect, retry))
 
@@ -285,7 +290,10 @@ class Context(Asking):
         if self._inputs is not None:
             self._inputs.live()
         elif exchange is not None and exchange.finished:
-            raise CallFinished("this call has ended; nothing can be sent for it any more")
+            raise CallFinished(
+                "this call has ended; nothing can be sent for it any more, but by a job of ctx.background with a "
+                "ctx.detach() that it is given"
+            )
         return exchange
 
     def _asking(self, what: str) -> Inputs:
@@ -302,10 +310,35 @@ class Context(Asking):
         """Run what touches the event loop's state on the event loop."""
         if self._exchange is None or threading.get_ident() == self._thread:
             return action()
-        outcome = anyio.from_thread.run_sync(_carried, action)
+        try:
+            outcome = anyio.from_thread.run_sync(_carried, action)
+        except anyio.NoEventLoopError:
+            raise RuntimeError(OWN_THREAD) from None
         if isinstance(outcome, Suspend):
             raise outcome
         return outcome
+
+
+def _check_patience(timeout: Any, retries: Any) -> None:
+    """Raises: ConfigurationError for what are no seconds, or no count."""
+    if timeout is not None:
+        number("timeout", timeout)
+    number("retries", retries, whole=True)
+
+
+def _check_work(what: str, name: Any, function: Any) -> None:
+    """Raises: TypeError for what is no name, and for what has been called already, or is no function at all."""
+    if not isinstance(name, str):
+        raise TypeError(f"ctx.{what} takes a name first, and then the function to run, not {name!r}")
+    if callable(function):
+        return
+    given = "its result"
+    if isinstance(function, Coroutine):
+        given = "its coroutine"
+        function.close()
+    raise TypeError(
+        f"ctx.{what} takes the function to run, not {given}: ctx.{what}({name!r}, function, *args) and not {function!r}"
+    )
 
 
 def _carried(action: Callable[[], T]) -> T | Suspend:

@@ -13,6 +13,7 @@ import msgspec
 
 from ..errors import AskTimeout, CallFinished, NoBackChannel
 from ..nursery import Nursery
+from ..one_line import one_line
 from ..protocol.journal import Entry, Journal, Status
 from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Request, RequestId, Response
 from ..protocol.methods import METHODS
@@ -75,7 +76,8 @@ class DirectInputs(Inputs):
         if session is None:
             raise NoBackChannel(
                 "this server has no session with the client, so it cannot ask: the operator can turn sessions on "
-                "(http_app(..., sessions=True)), or the client can speak protocol version 2026-07-28"
+                "(sessions=True; with run(), workers=1, or a fleet= for several), or the client can speak protocol "
+                "version 2026-07-28"
             )
         return session
 
@@ -159,10 +161,10 @@ class DirectInputs(Inputs):
         error: ErrorObject = outcome.error
         logger.warning(
             "%s: the client answered the question %r with error %d: %s",
-            self.exchange.target,
+            one_line(self.exchange.target),
             entry.key,
             error.code,
-            error.message,
+            one_line(error.message),
         )
         return error.code, error.message, error.data
 
@@ -200,9 +202,11 @@ class DirectInputs(Inputs):
         call.fail(CallFinished("the question was withdrawn"))
 
     def close(self) -> None:
-        super().close()
-        for key in list(self._calls):
-            self._withdraw(self.journal.entries[key])
+        try:
+            super().close()
+        finally:
+            for key in list(self._calls):
+                self._withdraw(self.journal.entries[key])
 
 
 def _check(ask: Ask[Any], entry: Entry) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import msgspec
 
 from ..errors import (
@@ -29,6 +30,7 @@ from ..errors import (
     UrlRequired,
 )
 from ..nursery import Nursery, current_task
+from ..one_line import one_line
 from ..protocol.journal import Journal
 from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Outcome, Response
 from ..protocol.types.base import Wire
@@ -46,23 +48,29 @@ from .handler import Handler
 from .inputs import Inputs
 from .journaled import JournaledInputs
 from .lookout import POLL_INTERVAL
+from .middleware import CallNext, layer
+from .options import called
 from .question import Suspend
 from .results import to_result
 from .simple import simple_methods
 from .single_use import serve_once
 from .state import Binding, Flow, digest
+from .threads import Threads
 from .visits import visit
 
 if TYPE_CHECKING:
     from .server import Server
 
 logger = logging.getLogger("backchannel.server")
-Next = Callable[[Context], Awaitable[Any]]
 
 
 @asynccontextmanager
 async def start(server: Server) -> AsyncIterator[Dispatcher]:
-    """Start a server: enter its lifespan, and own its tasks until the end."""
+    """Start a server: enter its lifespan, and own its tasks until the end.
+
+    Raises: ConfigurationError for a completion of what was never registered; what the lifespan raises.
+    """
+    server.completions.check(server.completable())
     nursery = Nursery()
     async with AsyncExitStack() as stack:
         lifespan = None
@@ -86,14 +94,14 @@ class Dispatcher:
         self.nursery = nursery
         self.lifespan = lifespan
         self.tally = Tally(nursery)
-        self._limiter = anyio.CapacityLimiter(server.limits.threads)
+        self._threads = Threads(server.limits.threads)
         self.closing = anyio.Event()
         self._askable: dict[str, Callable[[Exchange], Handler]] = {
             "tools/call": server.tools.find,
             "prompts/get": server.prompts.find,
             "resources/read": server.resources.find,
         }
-        self._simple = simple_methods(server, self._limiter, self.closing, nursery)
+        self._simple = simple_methods(server, self._threads.seats, self.closing, nursery, lifespan)
 
     async def __call__(self, exchange: Exchange) -> Outcome:
         """Serve one request. Never raises, but for cancellation and the end of the program."""
@@ -102,7 +110,7 @@ class Dispatcher:
         self.tally.calls += counts
         try:
             if store is not None and self._claims(exchange):
-                return await serve_once(self.server.state, store, exchange, self)
+                return await serve_once(self.server.state, exchange, self)
             result = await self._through(Context(exchange, self.lifespan))
             return Response(exchange.request.id, self._finish(exchange, _kept(exchange, result)))
         except BaseException as error:
@@ -137,11 +145,11 @@ class Dispatcher:
         return finish(exchange.version, exchange.name, members, self.server.info)
 
     @property
-    def _through(self) -> Next:
+    def _through(self) -> CallNext:
         """The onion of middleware around the core; first registered is outermost."""
-        call: Next = self._core
+        call: CallNext = self._core
         for middleware in reversed(self.server.middlewares):
-            call = _layer(middleware, call)
+            call = layer(middleware, call)
         return call
 
     async def _core(self, context: Context) -> Any:
@@ -158,7 +166,10 @@ class Dispatcher:
         raw = self.server.raw.get(exchange.name)
         if raw is None:
             raise LocalProtocolError(METHOD_NOT_FOUND, f"Method not found: {exchange.name}")
-        return await raw(context, msgspec.json.decode(exchange.request.params or b"{}"))
+        result = await raw(context, msgspec.json.decode(exchange.request.params or b"{}"))
+        if result is None:
+            raise TypeError(f"{called(raw)} returned None: a method returns a dict, which may be empty")
+        return result
 
     async def _ask(self, exchange: Exchange, handler: Handler) -> Any:
         """Run a handler that may ask, under the limit of its time, until it ends or its round does."""
@@ -169,6 +180,7 @@ class Dispatcher:
             exchange.scope = scope
             if exchange.cancelled:
                 scope.cancel()
+                await anyio.lowlevel.checkpoint_if_cancelled()  # so that the handler does not even begin
             while True:
                 exchange.inputs, inputs.sampler, inputs.within = inputs, self.server.sampler, self.server.roots
                 try:
@@ -189,7 +201,7 @@ class Dispatcher:
         try:
             context = Context(exchange, self.lifespan, inputs)
             inputs.around = [partial(middleware, context) for middleware in self.server.ask_middlewares]
-            result = await handler.answer(context, self._limiter)
+            result = await handler.answer(context, self._threads)
         except BaseException as error:
             if isinstance(error, UrlRequired) and not inputs.stopped:
                 result = await visit(error, inputs, self.nursery)
@@ -240,6 +252,7 @@ class Dispatcher:
             inputs.loose = params.input_responses or {}
             return inputs
         flow = await state.unpack(params.request_state, self._binding(exchange), self.server.name)
+        exchange.stored = flow.stored
         try:
             journal = Journal.load(flow.journal)
             inputs = JournaledInputs(
@@ -255,7 +268,9 @@ class Dispatcher:
         """The result that asks: the open questions, and the journal sealed."""
         assert isinstance(inputs, JournaledInputs)
         flow = Flow(inputs.call_id, inputs.round, inputs.started, inputs.dump())
+        exchange.unused = True  # unless the next state is made
         token = await self.server.state.pack(flow, self._binding(exchange), self.server.name)
+        exchange.unused = False
         return InputRequiredResult(
             result_type="input_required", input_requests=inputs.requests or None, request_state=token
         )
@@ -280,13 +295,6 @@ class Dispatcher:
             )
 
 
-def _layer(middleware: Callable[[Context, Next], Awaitable[Any]], inner: Next) -> Next:
-    async def call(context: Context) -> Any:
-        return await middleware(context, inner)
-
-    return call
-
-
 def _kept(exchange: Exchange, result: Any) -> Any:
     """What middleware made of a result. It cannot replace questions, which the client would not see, nor ask any.
 
@@ -300,7 +308,7 @@ def _kept(exchange: Exchange, result: Any) -> Any:
         )
     if asked is None or isinstance(result, InputRequiredResult):
         return result
-    logger.warning("middleware replaced the questions of %s; they were sent as they were", exchange.target)
+    logger.warning("middleware replaced the questions of %s; they were sent as they were", one_line(exchange.target))
     return asked
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ class Principal:
     @property
     def key(self) -> str:
         """What sessions and states are bound to."""
-        return f"{self.issuer}\n{self.subject}\n{self.client}"
+        return json.dumps([self.issuer, self.subject, self.client])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +68,16 @@ class Exchange:
 
     stream: carries what flows before the response.  session: the legacy session, None on modern or without one.
     can_stream: False where the response can only be one JSON object, so nothing may flow before it.
-    progress: the last that was reported.  claimed: with a StateStore, its state counts as used.
+    progress: the last that was reported.  claimed: with a StateStore, its state counts as used; unused: but not
+    after all, for the request was wrong, or the store failed; stored: the key of its journal there.
     """
 
     __slots__ = (
         "can_stream",
         "cancelled",
         "claimed",
+        "stored",
+        "unused",
         "client",
         "finished",
         "held",
@@ -119,6 +123,8 @@ class Exchange:
         self.finished = False
         self.cancelled = False
         self.claimed = False
+        self.unused = False
+        self.stored = ""
         self.hung_up = False
         self.progress = -math.inf
         self.held = 0
@@ -158,6 +164,7 @@ class Exchange:
         """What is left of this request once it has ended: the session, and its standing channel."""
         other = copy.copy(self)
         other.session, other.stream, other.can_stream = session, session.stream, True
+        other.request = Request(self.request.id, self.request.method)  # its params keep the whole message in memory
         other.scope = other.inputs = None
         other.finished = other.cancelled = other.hung_up = False
         other.held, other.progress = 0, math.inf  # no progress is higher: its token ended with the request

@@ -32,6 +32,8 @@ class InputRequired:
     __slots__ = ("questions", "state")
 
     def __init__(self, questions: Mapping[str, Ask[Any]] | None = None, *, state: Any = None):
+        if questions is not None and not isinstance(questions, Mapping):
+            raise TypeError(f'InputRequired takes questions by key, such as {{"size": Elicit(...)}}, not {questions!r}')
         self.questions = dict(questions or {})
         self.state = msgspec.Raw(json_of(state).encode())
         if not self.questions and state is None:
@@ -39,6 +41,8 @@ class InputRequired:
         for key, ask in self.questions.items():
             if not isinstance(ask, Ask):
                 raise TypeError(f"InputRequired takes Elicit, Sample, Roots under the key {key!r}, not {ask!r}")
+            if not isinstance(key, str):
+                raise TypeError(f"a key is a text, not {key!r}")
 
 
 class Answers(Mapping[str, Any]):

@@ -18,7 +18,9 @@ from ..errors import (
     StepError,
     ToolError,
 )
-from ..protocol.jsonrpc import ErrorObject
+from ..nursery import being_cancelled
+from ..one_line import one_line
+from ..protocol.jsonrpc import ErrorObject, ErrorResponse
 from ..protocol.types.tools import CallToolResult
 from ..protocol.versions import FEATURES
 from .exchange import Exchange
@@ -41,7 +43,7 @@ def describe(error: BaseException, exchange: Exchange, debug: bool) -> ErrorObje
         return ErrorObject(FEATURES[exchange.version].not_found, str(error), error.data)
     if isinstance(error, BackchannelError) and _is_protocol(error, exchange):
         if isinstance(error, JournalMismatch) or error.code == INTERNAL_ERROR:  # the author's to know of
-            logger.warning("%s %r: %s", exchange.name, exchange.target, error)
+            logger.warning("%s %.200r: %s", exchange.name, exchange.target, one_line(error))
         return ErrorObject(error.code, str(error), error.data)
     text = _text(_meant(error, exchange), exchange, debug)
     if exchange.name == "tools/call":
@@ -57,7 +59,7 @@ def _meant(error: BaseException, exchange: Exchange) -> BaseException:
         first = first.__context__ if first.__cause__ is None and not first.__suppress_context__ else None
     if first is None or first is error:
         return error
-    logger.error("%s %r failed while it cleaned up", exchange.name, exchange.target, exc_info=error)
+    logger.error("%s %.200r failed while it cleaned up", exchange.name, exchange.target, exc_info=error)
     return first
 
 
@@ -71,9 +73,24 @@ def _text(error: BaseException, exchange: Exchange, debug: bool) -> str:
     """What the client may read. Of a failed step, only what the author raised for it to read."""
     meant = isinstance(error, ToolError | AskError) or (isinstance(error, StepError) and error.kind == "ToolError")
     if meant:
-        logger.debug("%s %r ended with %s", exchange.name, exchange.target, type(error).__name__)
+        logger.debug("%s %.200r ended with %s", exchange.name, exchange.target, type(error).__name__)
         return error.text if isinstance(error, StepError) else str(error)
-    logger.error("%s %r failed", exchange.name, exchange.target, exc_info=error)
+    if isinstance(error, RemoteProtocolError):  # nothing of the author's failed, and the text is the peer's
+        text = "%s %.200r failed, as a question or call of its own was answered with error %d: %s"
+        logger.warning(text, exchange.name, exchange.target, error.code, one_line(error.message))
+    else:
+        logger.error("%s %.200r failed", exchange.name, exchange.target, exc_info=error)
     if debug or (isinstance(error, BackchannelError) and not isinstance(error, StepError)):
         return f"{type(error).__name__}: {error}"
     return MASKED
+
+
+def answer_cancelled(exchange: Exchange) -> ErrorResponse:
+    """In an `except` of a cancellation that came out of a dispatcher: the response, where the handler has cancelled its
+    own task.
+
+    Raises: the cancellation, where it is one of somebody outside, which has a scope.
+    """
+    if being_cancelled():
+        raise  # what the caller has caught
+    return ErrorResponse(exchange.request.id, ErrorObject(INTERNAL_ERROR, "the handler's task was cancelled"))

@@ -7,14 +7,14 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any
 
-import anyio.to_thread
-
 from ..errors import ConfigurationError
 from .context import Context
 from .exchange import Principal
 from .explicit import InputRequired
+from .options import number, takes
 from .parameters import ParameterQuestions
 from .signature import Signature, doc_of
+from .threads import Threads
 
 Visible = Callable[[Principal | None], bool]
 
@@ -30,6 +30,10 @@ class Handler:
         timeout: float | None = None,
         visible: Visible | None = None,
     ):
+        if timeout is not None:
+            number("timeout", timeout, positive=True)
+        if visible is not None:
+            takes("visible", visible, "principal")
         self.function = function
         self.signature = signature
         self.questions = questions
@@ -45,7 +49,7 @@ class Handler:
         """Whether the function runs in a worker thread."""
         return not self.signature.is_async
 
-    async def answer(self, context: Context, threads: anyio.CapacityLimiter) -> Any:
+    async def answer(self, context: Context, threads: Threads) -> Any:
         """The result of the request behind `context`, or the InputRequired that the function returned. threads: bounds
         the worker threads of synchronous functions.
 
@@ -67,13 +71,13 @@ class Handler:
         """The result of the request, from what the function returned."""
         raise NotImplementedError
 
-    def run(self, context: Context, arguments: dict[str, Any], threads: anyio.CapacityLimiter) -> Awaitable[Any]:
+    def run(self, context: Context, arguments: dict[str, Any], threads: Threads) -> Awaitable[Any]:
         """What the function returns for these arguments, to be awaited. No coroutine of its own lies in between."""
         if self.signature.context is not None:
             arguments[self.signature.context] = context
         if self.threaded:
             call = partial(self.function, **arguments)
-            return anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=threads)
+            return threads.run(call)
         value = self.function(**arguments)
         return value if isawaitable(value) else _given(value)
 

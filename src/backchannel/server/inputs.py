@@ -37,6 +37,7 @@ from ..protocol.types.mrtr import InputRequest, InputRequiredResult
 from .asks import Ask, Sample
 from .exchange import Exchange
 from .explicit import Answers, InputRequired
+from .middleware import manager
 from .question import Question, Where
 from .roots import RootList
 from .round import Round, check_key
@@ -164,8 +165,8 @@ class Inputs(Round):
         """A question leaves now."""
         if self.around:
             with ExitStack() as entered:
-                for manager in self.around:
-                    entered.enter_context(manager(ask))
+                for middleware in self.around:
+                    entered.enter_context(manager(middleware, ask))
                 self._left[entry.key] = entered.pop_all()
 
     async def _answer(self, ask: Ask[T], entry: Entry, retries: int, put_again: Callable[..., Entry]) -> T:
@@ -211,8 +212,9 @@ class Inputs(Round):
 
     def close(self) -> None:
         super().close()
-        while self._left:
-            self._left.popitem()[1].close()
+        with ExitStack() as leaving:
+            while self._left:
+                leaving.push(self._left.popitem()[1])
 
     def _params(self, ask: Ask[Any], entry: Entry) -> Wire | None:
         exchange = self.exchange
@@ -239,8 +241,8 @@ class Inputs(Round):
     def detach(self) -> Inputs:
         """Inputs that outlive the call. Raises: NoBackChannel where no channel does."""
         raise NoBackChannel(
-            "protocol 2026-07-28 has no channel beside the call: finish in the call, run it as a task, or do the work "
-            "with ctx.background and tell of the change with server.notify"
+            "protocol 2026-07-28 has no channel beside the call: finish in the call, or do the work with "
+            "ctx.background and tell of the change with server.notify"
         )
 
     async def _finish_own(self, run: StepRun) -> Any:

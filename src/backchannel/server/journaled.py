@@ -63,11 +63,18 @@ class JournaledInputs(Inputs):
         waiting = self.journal.fillable
         for entry in waiting:
             if entry.key in responses:
-                _check_shape(entry, responses[entry.key])
+                self._check_shape(entry, responses[entry.key])
         self.journal.fill(responses)
         for entry in waiting:
             if entry.deadline is not None and self._clock() > entry.deadline:
                 entry.status, entry.value = Status.FAILED, NULL
+
+    def _check_shape(self, entry: Entry, raw: Any) -> None:
+        try:
+            msgspec.json.decode(raw, type=METHODS[entry.kind].result)
+        except (msgspec.DecodeError, RecursionError) as error:
+            self.exchange.unused = True
+            raise no_answer(entry.key, entry.kind, error) from error
 
     def _open(self, ask: Ask[Any], entry: Entry, timeout: float | None, where: Where) -> None:
         self._asking()
@@ -118,10 +125,3 @@ class JournaledInputs(Inputs):
     async def settle(self) -> None:
         await super().settle()
         self.suspended = self.suspended or bool(self.requests)
-
-
-def _check_shape(entry: Entry, raw: Any) -> None:
-    try:
-        msgspec.json.decode(raw, type=METHODS[entry.kind].result)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise no_answer(entry.key, entry.kind, error) from error

@@ -88,12 +88,14 @@ def _derive(secret: bytes) -> tuple[bytes, AESGCM]:
 
 def _secrets(keys: Sequence[bytes | str] | None) -> list[bytes]:
     """The secrets of a ring, from the environment for None. An error says which one is wrong, never what it is."""
+    what = "requestState key"
     if keys is None:
+        what = f"{ENVIRONMENT}: key"
         keys = [key.strip() for key in os.environ.get(ENVIRONMENT, "").split(",") if key.strip()]
     elif isinstance(keys, str | bytes) or not keys:
         raise ConfigurationError("keys of a RequestState is a list of secrets, or left out for a random one")
     secrets = [key.encode() if isinstance(key, str) else key for key in keys]
     for place, secret in enumerate(secrets):
         if not isinstance(secret, bytes) or len(secret) < 32:
-            raise ConfigurationError(f"requestState key {place} is no secret of at least 32 bytes. {RECIPE}")
+            raise ConfigurationError(f"{what} {place} is no secret of at least 32 bytes. {RECIPE}")
     return secrets

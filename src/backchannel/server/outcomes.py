@@ -12,8 +12,21 @@ T = TypeVar("T", covariant=True)
 V = TypeVar("V")
 
 
+class _Decision:
+    """What all outcomes have in common."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> NoReturn:
+        """Raises: TypeError. A refusal is an object too, and `if await ctx.elicit(...)` must not take it for a yes."""
+        raise TypeError(
+            "an outcome is no yes or no: match it, .unwrap() it, or use ctx.confirm; whether there is an answer at all "
+            "says `is not None`"
+        )
+
+
 @dataclass(frozen=True, slots=True)
-class Accepted(Generic[T]):
+class Accepted(_Decision, Generic[T]):
     """The person agreed. `value` is what they gave, in the type that was asked for."""
 
     value: T
@@ -24,7 +37,7 @@ class Accepted(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Declined:
+class Declined(_Decision):
     """The person said no."""
 
     question: str = ""
@@ -35,7 +48,7 @@ class Declined:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
+class Cancelled(_Decision):
     """The person closed the question without a choice."""
 
     question: str = ""

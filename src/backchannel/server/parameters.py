@@ -7,6 +7,8 @@ import string
 from collections.abc import Callable, Collection, Iterator
 from typing import Annotated, Any, get_args, get_origin
 
+from typing_extensions import is_protocol, is_typeddict
+
 from ..errors import ConfigurationError
 from ..protocol.types.sampling import CreateMessageResult
 from .asks import Ask, Sample
@@ -63,9 +65,17 @@ class ParameterQuestion:
 
     def _typed(self, ask: Ask[Any]) -> Ask[Any]:
         try:
-            return ask.wanting(self._kind)
+            asking = ask.wanting(self._kind)
         except ConfigurationError as error:
             raise ConfigurationError(f"{self._what}: {error}") from error
+        if (gives := asking.gives()) and not _agree(self._kind, gives):
+            names = " or ".join(dict.fromkeys(getattr(kind, "__name__", str(kind)) for kind in gives))
+            wanted = getattr(self._kind, "__name__", str(self._kind))
+            raise ConfigurationError(
+                f"{self._what} is annotated with {wanted}, and its question gives {names}: say what is wanted once, in "
+                "the annotation"
+            )
+        return asking
 
 
 class ParameterQuestions:
@@ -133,22 +143,46 @@ class ParameterQuestions:
 
 def _asked(annotation: Any, default: Any, what: str) -> Ask[Any] | None:
     """The question in an annotation."""
-    asks = (
-        [item for item in get_args(annotation)[1:] if isinstance(item, Ask)]
-        if get_origin(annotation) is Annotated
-        else []
-    )
-    if isinstance(default, Ask) or any(map(_hides_ask, get_args(annotation))) or len(asks) > 1:
+    asks = [item for item in get_args(annotation)[1:] if _is_ask(item)] if get_origin(annotation) is Annotated else []
+    if _is_ask(default) or any(map(_hides_ask, get_args(annotation))) or len(asks) > 1:
         raise ConfigurationError(f"{what}: a question stands as Annotated[type, Elicit(...)], once, around everything")
     if asks and default is not inspect.Parameter.empty:
         raise ConfigurationError(
             f"{what} asks, so it has no default: give the form one, or annotate Outcome[...] to go on without an answer"
         )
+    if asks and isinstance(asks[0], type):
+        name = asks[0].__name__
+        raise ConfigurationError(f"{what}: {name} is the class, and no question yet: write {name}(...)")
     return asks[0] if asks else None
 
 
+def _is_ask(item: Any) -> bool:
+    return isinstance(item, Ask) or (isinstance(item, type) and issubclass(item, Ask))
+
+
 def _hides_ask(part: Any) -> bool:
-    return any(isinstance(item, Ask) or _hides_ask(item) for item in get_args(part))
+    return any(_is_ask(item) or _hides_ask(item) for item in get_args(part))
+
+
+def _agree(wanted: Any, gives: tuple[Any, ...]) -> bool:
+    """Whether a parameter of type `wanted` can take a value of one of these types; True where that is not plain."""
+    members = [_class(member) for member in (get_args(wanted) if is_union(wanted) else (wanted,))]
+    pairs = [(_class(kind), member) for kind in gives for member in members]
+    return any(
+        kind is None or member is None or issubclass(kind, member) or (kind, member) == (int, float)
+        for kind, member in pairs
+    )
+
+
+def _class(kind: Any) -> type | None:
+    """The class of the values of a type; None where that is not plain."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if is_typeddict(kind):
+        return dict
+    found = get_origin(kind) or kind
+    plain = isinstance(found, type) and found is not Any and not is_union(kind) and not is_protocol(found)
+    return found if plain else None
 
 
 def _accepted(wanted: Any) -> Any:
@@ -159,7 +193,9 @@ def _accepted(wanted: Any) -> Any:
 def _mentioned(text: str, what: str) -> Iterator[str]:
     """The parameters in the braces of a text."""
     try:
-        for _, field, _, _ in string.Formatter().parse(text):
+        for _, field, spec, _ in string.Formatter().parse(text):
+            if spec and "{" in spec:
+                raise ValueError(f"the format {spec!r} takes no parameters")
             if field is not None:
                 yield field.partition(".")[0].partition("[")[0]
     except ValueError as error:

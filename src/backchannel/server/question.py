@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import anyio
 import anyio.from_thread
 
 from ..nursery import current_task
+from .threads import seat_here
 
 T_co = TypeVar("T_co", covariant=True)
 _PACKAGE = __name__.rpartition(".server.")[0]
+_NOT_AWAITED = "this is a question and not its answer yet: await it, or call wait() in a synchronous handler"
 
 
 class Suspend(BaseException):
@@ -59,6 +61,9 @@ def caller() -> Where:
     return frame.f_code.co_filename, frame.f_lineno
 
 
+OWN_THREAD = "in a thread of your own you cannot ask or tell: do so in the handler's thread, and give it the answer"
+
+
 def _nothing() -> None:
     pass
 
@@ -92,11 +97,14 @@ class Question(Coroutine[Any, Any, T_co]):
         Raises: RuntimeError outside such a thread.
         """
         try:
+            seat = seat_here()
+            if seat is not None:
+                return anyio.from_thread.run(seat.lend, self._begin)
             return anyio.from_thread.run(self._begin)
         except anyio.NoEventLoopError:
             raise RuntimeError(
-                "wait() is for a synchronous handler, in the thread that the server runs it in; in an async handler "
-                "await the question"
+                "wait() is for a synchronous handler, in the thread that the server runs it in: in an async handler "
+                f"await the question; {OWN_THREAD}"
             ) from None
 
     def _begin(self) -> Coroutine[Any, Any, T_co]:
@@ -122,7 +130,30 @@ class Question(Coroutine[Any, Any, T_co]):
 
     def __bool__(self) -> bool:
         """Raises: TypeError. A question is no answer, and `if ctx.confirm(...)` without await must not mean yes."""
-        raise TypeError("this is a question and not its answer yet: await it, or call wait() in a synchronous handler")
+        raise TypeError(_NOT_AWAITED)
+
+    def __str__(self) -> str:
+        """Raises: TypeError. What a person reads is the answer."""
+        raise TypeError(_NOT_AWAITED)
+
+    def __format__(self, spec: str) -> str:
+        """Raises: TypeError, as `__str__`."""
+        raise TypeError(_NOT_AWAITED)
+
+    def __repr__(self) -> str:
+        """That it is no answer, and where it was made."""
+        return f"<question made at {self.where[0]}:{self.where[1]}, {'' if self.awaited else 'not '}awaited>"
+
+    if not TYPE_CHECKING:  # a type checker is to find such an attribute itself
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises: AttributeError, for what only the answer has."""
+            if name.startswith("_") or name.startswith("cr_"):  # what others look for in any coroutine
+                raise AttributeError(f"a question has no attribute {name!r}")
+            raise AttributeError(
+                f"a question has no {name!r}, its answer may: await it first: (await ctx.elicit(...)).{name}, or in a "
+                f"synchronous handler ctx.elicit(...).wait().{name}"
+            )
 
     def close(self) -> None:
         """Give up waiting. A question that nobody waits for any more is withdrawn where the wire can do that."""

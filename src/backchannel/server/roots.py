@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import msgspec
+
 from ..protocol.types.roots import Root
+from .options import listed
+
+PATH_MAX = 4096
+"""Bytes of a path. What is longer names nothing on any host, and is slow to resolve."""
+MOST = 1000
+MOST_BYTES = 64 * 1024
+"""How many roots of an answer are looked at, and how much JSON they may be."""
+logger = logging.getLogger("backchannel.server")
 
 
 class RootList(Sequence[Root]):
@@ -19,9 +30,23 @@ class RootList(Sequence[Root]):
 
     @classmethod
     def of(cls, places: Sequence[str | os.PathLike[str]]) -> RootList:
-        """The roots of paths and `file:` URIs."""
-        texts = [os.fspath(place) for place in places]
+        """The roots of paths and `file:` URIs. Raises: ConfigurationError for what is no list of these."""
+        texts = [os.fspath(place) for place in listed("roots", places, (str, os.PathLike))]
         return cls([Root(text if text.startswith("file:") else Path(text).absolute().as_uri()) for text in texts])
+
+    @classmethod
+    def answered(cls, roots: Sequence[Root]) -> RootList:
+        """The roots of a client's answer. Those above the bounds are left out, so what lies in them is not allowed."""
+        taken: list[Root] = []
+        size = 0
+        for root in roots[:MOST]:
+            size += len(msgspec.json.encode(root))
+            if size > MOST_BYTES:
+                break
+            taken.append(root)
+        if len(taken) < len(roots):
+            logger.warning("the client has %d roots; only the first %d are looked at", len(roots), len(taken))
+        return cls(taken)
 
     def __len__(self) -> int:
         return len(self._roots)
@@ -61,9 +86,12 @@ def _path(place: str) -> str | None:
             place = place[1:]
     elif "://" in place:
         return None
-    if "\0" in place or not place:
+    if "\0" in place or not place or len(place) > PATH_MAX:
         return None
-    return os.path.normcase(os.path.realpath(place))
+    try:
+        return os.path.normcase(os.path.realpath(place)) if len(os.fsencode(place)) <= PATH_MAX else None
+    except UnicodeEncodeError:  # half a surrogate pair
+        return None
 
 
 def _inside(path: str, root: str) -> bool:

@@ -19,7 +19,7 @@ from ..nursery import Nursery, current_task
 from ..protocol.journal import STEP, Entry, Journal, Status
 from .exchange import Exchange
 from .question import Question, Where, suspend
-from .steps import StepRun, in_step, run_job
+from .steps import StepRun, in_job, in_step, run_job
 from .told import Told, lane
 
 
@@ -69,10 +69,10 @@ class Round:
 
     def live(self) -> None:
         """Raises: CallFinished after the handler; before, what stopped it: a mismatch, or Suspend."""
-        if self.ended:
+        if self.ended or (in_job.get() and self.stopped):
             raise CallFinished(
-                "this call has ended; finish what uses its context before the handler returns, or hand the work to a "
-                "task that outlives it"
+                "this call has ended; finish what uses its context before the handler returns, or do it in a job of "
+                "ctx.background, which asks and tells with a ctx.detach() that it is given"
             )
         if self.failure is not None:
             raise self.failure
@@ -146,7 +146,7 @@ class Round:
         entry = self._place(STEP, key, "background", key)
         if entry.status is Status.OPEN:
             entry.status = Status.DONE
-            self._nursery.start(run_job, job)
+            self._nursery.start(run_job, f"{key} of {self.exchange.target}", job)
 
     def _made(self, answer: Callable[[], Any], withdraw: Callable[[], None], where: Where) -> Question[Any]:
         question: Question[Any] = Question(answer, withdraw, where)
@@ -181,5 +181,7 @@ class Round:
 
 
 def check_key(key: str) -> None:
+    if not isinstance(key, str):
+        raise TypeError(f"a key is a text, not {key!r}")
     if not key.isprintable() or "~" in key or not key:
         raise ValueError(f"the key {key!r} is not printable text without '~'")

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, TypeVar, overload
 
 from ..errors import ConfigurationError
 from ..protocol.methods import METHODS, OPEN, Method
 from ..protocol.types.base import Icon, Implementation
 from ..protocol.types.tools import ToolAnnotations
-from .asks import Ask
 from .completion import Completer, Completions
-from .context import Context
 from .gauges import Gauges, Tally, read
 from .handler import Visible
 from .limits import Limits
+from .middleware import AskMiddleware, Middleware, check_ask_middleware, check_middleware
+from .options import instance, known, listed, number, takes
 from .prompts import PromptHandler, Prompts
 from .resources import ResourceHandler, Resources
 from .roots import RootList
@@ -26,9 +27,6 @@ from .subscriptions import Notifier
 from .tools import ToolHandler, Tools
 
 F = TypeVar("F", bound=Callable[..., Any])
-CallNext = Callable[[Context], Awaitable[Any]]
-Middleware = Callable[[Context, CallNext], Awaitable[Any]]
-AskMiddleware = Callable[[Context, Ask[Any]], AbstractContextManager[Any]]
 
 
 class Server:
@@ -42,6 +40,8 @@ class Server:
     the extensions that it has, by their identifiers.  roots: directories beyond which no roots of a client
     reach.  ttl: seconds for which clients may keep its lists; public:
     whether they may share them between users.  debug: show the text of unexpected exceptions to clients.
+
+    Raises: ConfigurationError that names the option which cannot work.
     """
 
     def __init__(
@@ -64,6 +64,11 @@ class Server:
         public: bool = False,
         debug: bool = False,
     ):
+        if not isinstance(name, str):
+            raise ConfigurationError(f"a server's name is a str, not {name!r}")
+        _check_options(state=state, limits=limits, lifespan=lifespan, sampler=sampler, icons=icons, ttl=ttl)
+        if extensions is not None:
+            instance("extensions", extensions, dict)
         self.info = Implementation(name, version, title, description, website_url, icons)
         self.instructions = instructions
         self.lifespan = lifespan
@@ -157,6 +162,7 @@ class Server:
         if function is not None:
             self.add_tool(_decorated(function, "tool"), **options)
             return function
+        known("a tool", options, ToolHandler)
 
         def register(function: F) -> F:
             self.add_tool(function, **options)
@@ -166,6 +172,7 @@ class Server:
 
     def add_tool(self, function: Callable[..., Any], **options: Any) -> None:
         """Register a function as a tool; `options` as in `tool`."""
+        known("a tool", options, ToolHandler)
         self.tools.add(ToolHandler(function, **options))
 
     def remove_tool(self, name: str) -> None:
@@ -186,6 +193,7 @@ class Server:
         """
         if not isinstance(uri, str):
             raise ConfigurationError('a resource has a URI: write @server.resource("note://{id}")')
+        known("a resource", options, ResourceHandler)
 
         def register(function: F) -> F:
             self.add_resource(function, uri, **options)
@@ -195,6 +203,7 @@ class Server:
 
     def add_resource(self, function: Callable[..., Any], uri: str, **options: Any) -> None:
         """Register a function as a resource; `options` as in `resource`."""
+        known("a resource", options, ResourceHandler)
         self.resources.add(ResourceHandler(function, uri, **options))
 
     def remove_resource(self, uri: str) -> None:
@@ -217,6 +226,7 @@ class Server:
         if function is not None:
             self.add_prompt(_decorated(function, "prompt"), **options)
             return function
+        known("a prompt", options, PromptHandler)
 
         def register(function: F) -> F:
             self.add_prompt(function, **options)
@@ -226,6 +236,7 @@ class Server:
 
     def add_prompt(self, function: Callable[..., Any], **options: Any) -> None:
         """Register a function as a prompt; `options` as in `prompt`."""
+        known("a prompt", options, PromptHandler)
         self.prompts.add(PromptHandler(function, **options))
 
     def remove_prompt(self, name: str) -> None:
@@ -236,14 +247,23 @@ class Server:
         """Register a function that suggests values for an argument (server/utilities/completion).
 
         target: the name of a prompt, or the URI template of a resource.  argument: its argument.  The function takes
-        the value so far, and if it has a second parameter the other arguments as a dict; it returns a list of str.
+        the value so far, and if it has a second parameter the other arguments as a dict; it returns a list of str. A
+        parameter that is annotated so gets the Context, which cannot ask here.
+
+        Raises: ConfigurationError for a function that takes something else, and an argument that the prompt or resource
+        does not have; for what is not registered yet, when the server starts.
         """
 
         def register(function: Completer) -> Completer:
-            self.completions.add(target, argument, function)
+            self.completions.add(target, argument, function, self.completable())
             return function
 
         return register
+
+    def completable(self) -> dict[str, list[str]]:
+        """The prompts and URI templates, with the arguments of each."""
+        prompts = {name: [one.name for one in it.prompt.arguments or ()] for name, it in self.prompts.handlers.items()}
+        return prompts | {uri: list(it.template.names) for uri, it in self.resources.templates.items()}
 
     def method(self, name: str, *, extension: str | None = None) -> Callable[[F], F]:
         """Register `async def (ctx, params: dict) -> dict` for a request that the protocol does not have, such as
@@ -257,6 +277,7 @@ class Server:
             raise ConfigurationError(f"there is a method {name!r} already")
 
         def register(function: F) -> F:
+            takes(f"the method {name!r}", function, "ctx", "params")
             if extension is not None:
                 self.extensions.setdefault(extension, {})
             self.methods[name] = OPEN
@@ -279,7 +300,8 @@ class Server:
         for resource in (*other.resources.fixed.values(), *other.resources.templates.values()):
             self.resources.add(resource)
         for (target, argument), completer in other.completions.completers.items():
-            self.completions.add(prefix + target if target in other.prompts.handlers else target, argument, completer)
+            target = prefix + target if target in other.prompts.handlers else target
+            self.completions.add(target, argument, completer.function, self.completable())
         for name, function in other.raw.items():
             self.method(name)(function)
         self.extensions |= other.extensions
@@ -288,7 +310,10 @@ class Server:
         """Register `async def (ctx, call_next) -> result` around every request; the first one is outermost.
 
         It sees results. A call that asks gives an InputRequiredResult, which it must pass on.
+
+        Raises: ConfigurationError for what is no such function.
         """
+        check_middleware(function)
         self.middlewares.append(function)
         return function
 
@@ -299,9 +324,31 @@ class Server:
         It is entered before the question leaves, where it may raise, and left with the answer, or with what is raised
         in its place; on the stateless protocol, when the round ends. It is not async, for a question leaves when it is
         made.
+
+        Raises: ConfigurationError for what is no such function.
         """
+        check_ask_middleware(function)
         self.ask_middlewares.append(function)
         return function
+
+
+def _check_options(
+    *, state: object, limits: object, lifespan: object, sampler: object, icons: object, ttl: object
+) -> None:
+    """Raises: ConfigurationError that names the option of a Server which is not what it has to be."""
+    if state is not None:
+        instance("state", state, RequestState)
+    if limits is not None:
+        instance("limits", limits, Limits)
+    if lifespan is not None:
+        takes("lifespan", lifespan, "server")
+        if inspect.isasyncgenfunction(lifespan) or inspect.iscoroutinefunction(lifespan):
+            raise ConfigurationError("lifespan is no context manager yet: write @asynccontextmanager above it")
+    if sampler is not None:
+        takes("sampler", sampler, "params")
+    if icons is not None:
+        listed("icons", icons, Icon)
+    number("ttl", ttl)
 
 
 def _decorated(function: Any, kind: str) -> Any:

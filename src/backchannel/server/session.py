@@ -21,6 +21,7 @@ from .exchange import ClientInfo, Principal
 from .streams import EventStream
 
 if TYPE_CHECKING:
+    from .lookout import Watch
     from .session_roots import SessionRoots
 
 ROOTS_CHANGED = "notifications/roots/list_changed"
@@ -31,9 +32,9 @@ class Session:
     """A connection, and the state that `initialize` gives it.
 
     id: the Mcp-Session-Id on HTTP, else "".  stream: the standing channel: what belongs to no call goes there.
-    roots: what is known of the client's roots, if it has some.  unanswered: how many questions in a row had no answer
-    in time.  speaks: whether what the server has to tell its clients goes out here; where a session has several
-    places, one of them does.
+    roots: what is known of the client's roots, if it has some.  watched: the pages that are looked out for, by URL.
+    unanswered: how many questions in a row had no answer in time.  speaks: whether what the server has to tell its
+    clients goes out here; where a session has several places, one of them does.
     """
 
     def __init__(self, stream: EventStream, id: str = "", principal: Principal | None = None, prefix: str = ""):
@@ -50,6 +51,7 @@ class Session:
         self.speaks = True
         self.on_close: Callable[[], None] = _nothing
         self.roots: SessionRoots | None = None
+        self.watched: dict[str, Watch] = {}
         self._deferred: list[Callable[[], object]] = []
 
     def initialize(self, params: InitializeParams) -> Version:
@@ -145,6 +147,8 @@ class Session:
         for exchange in exchanges:
             exchange.cancel("the session ended")
         self._deferred.clear()
+        for watch in list(self.watched.values()):
+            watch.end()
         self.on_close()
 
     def refresh_roots(self) -> None:

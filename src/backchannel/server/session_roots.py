@@ -9,6 +9,8 @@ import msgspec
 
 from ..errors import BackchannelError
 from ..nursery import Nursery
+from ..one_line import one_line
+from ..protocol.types.roots import ListRootsResult
 from ..waiter import Waiter
 from .asks import Roots
 from .exchange import Exchange
@@ -25,23 +27,19 @@ class SessionRoots:
     """Fetched once the session is there, and again when the client says that they changed; all changes that come while
     a fetch runs are one more. The calls of the session share what was fetched.
 
-    exchange: that began the session.  raw: the client's latest answer, as JSON. None before the first; a fetch that
-    fails changes nothing.
+    exchange: that began the session.  known: the client's latest answer.  raw: the same as JSON. Both are None before
+    the first; a fetch that fails changes nothing.
     """
 
     def __init__(self, exchange: Exchange, session: Session, nursery: Nursery):
         self.raw: msgspec.Raw | None = None
+        self.known: RootList | None = None
         self._session = session
         self._nursery = nursery
         self._inputs = _Fetch(exchange.detached(session), nursery, FETCH_LIMIT, "roots")
         self._inputs.exchange.client = session.client
         self._stale = False
         self._fetch: Waiter | None = None
-
-    @property
-    def known(self) -> RootList | None:
-        """The roots, or None where none were fetched."""
-        return Roots().read(self.raw) if self.raw is not None else None
 
     @property
     def current(self) -> bool:
@@ -57,8 +55,8 @@ class SessionRoots:
         """Take an answer of the client, if it is one, and nothing newer is here."""
         if not self.current:
             with contextlib.suppress(msgspec.DecodeError, RecursionError):
-                Roots().read(raw)
-                self.raw = raw
+                self.known = Roots().read(raw)
+                self.raw = msgspec.Raw(msgspec.json.encode(ListRootsResult(list(self.known))))
 
     async def settled(self) -> None:
         """Wait until no fetch runs: at most `FETCH_LIMIT`."""
@@ -79,7 +77,7 @@ class SessionRoots:
                 try:
                     await self._inputs.ask(Roots(), ("", 0))
                 except BackchannelError as error:
-                    logger.info("the client's roots could not be fetched: %s", error)
+                    logger.info("the client's roots could not be fetched: %s", one_line(error))
         finally:
             self._fetch = None
             fetch.resolve(None)

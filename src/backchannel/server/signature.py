@@ -102,6 +102,11 @@ class Signature:
         context, fields, result = _read(function, where, context_type, frozenset(exclude), names)
         signature = cls(where, fields, names, inline_refs, lenient)
         signature.context = context
+        if inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(type(function).__call__):
+            raise ConfigurationError(
+                f"{where} is an async generator: instead of yield, return the result; ctx.progress and ctx.log tell of "
+                "what comes before"
+            )
         signature.is_async = any(inspect.iscoroutinefunction(layer) for layer in layers)
         if describe_result:
             described = _described(resolve(result, f"{where}: the return annotation", names), tuple(passes))
@@ -163,7 +168,7 @@ def resolve(annotation: Any, what: str, names: dict[str, Any]) -> Any:
             f"{what} mentions {missing!r}, which is not defined where the function is: "
             "define or import it there, and not under TYPE_CHECKING alone"
         ) from None
-    except (SyntaxError, TypeError, AttributeError) as error:
+    except (SyntaxError, TypeError, ValueError, AttributeError) as error:
         raise ConfigurationError(f"{what} cannot be read: {error}") from None
 
 

@@ -17,6 +17,7 @@ from ..protocol.types.requests import LEVELS, SetLevelParams
 from ..protocol.types.resources import ListResourcesResult, ListResourceTemplatesResult
 from ..protocol.types.tools import ListToolsResult
 from ..protocol.versions import SUPPORTED
+from .context import Context
 from .exchange import Exchange
 from .pages import page
 from .session import Session
@@ -31,14 +32,14 @@ Method = Callable[[Exchange], Awaitable[Wire | dict[str, Any]]]
 
 
 def simple_methods(
-    server: Server, threads: anyio.CapacityLimiter, closing: anyio.Event, nursery: Nursery
+    server: Server, threads: anyio.CapacityLimiter, closing: anyio.Event, nursery: Nursery, lifespan: Any = None
 ) -> dict[str, Method]:
     """What serves each of them.
 
     threads: bounds the worker threads of completers.  closing: set when the server ends.  nursery: runs what a session
-    does by itself.
+    does by itself.  lifespan: the value of the server's.
     """
-    simple = _Simple(server, threads, closing, nursery)
+    simple = _Simple(server, threads, closing, nursery, lifespan)
     return {
         "initialize": simple.initialize,
         "server/discover": simple.discover,
@@ -55,8 +56,16 @@ def simple_methods(
 
 
 class _Simple:
-    def __init__(self, server: Server, threads: anyio.CapacityLimiter, closing: anyio.Event, nursery: Nursery):
+    def __init__(
+        self,
+        server: Server,
+        threads: anyio.CapacityLimiter,
+        closing: anyio.Event,
+        nursery: Nursery,
+        lifespan: Any,
+    ):
         self._server = server
+        self._lifespan = lifespan
         self._nursery = nursery
         self._threads = threads
         self._closing = closing
@@ -132,7 +141,7 @@ class _Simple:
             resources = server.resources
             return ref.uri in resources.templates_shown(principal) or ref.uri in resources.shown(principal)
 
-        return await server.completions.complete(exchange.params, known, self._threads)
+        return await server.completions.complete(Context(exchange, self._lifespan), known, self._threads)
 
     async def set_level(self, exchange: Exchange) -> dict[str, Any]:
         """2025-11-25 server/utilities/logging, Setting Log Level."""
@@ -146,7 +155,11 @@ class _Simple:
         """basic/patterns/subscriptions."""
         server, params = self._server, exchange.params
         uris = params.notifications.resource_subscriptions or ()
-        hidden = [uri for uri in uris if not server.resources.allows(uri, exchange.principal)]
+        if len(uris) > server.limits.listeners:
+            raise LocalProtocolError(
+                INVALID_PARAMS, f"Invalid params: at most {server.limits.listeners} resources in one subscription"
+            )
+        hidden = {uri for uri in uris if not server.resources.allows(uri, exchange.principal)}
         honoured = honour(params.notifications, server.capabilities(), hidden)
         return await listen(exchange, server.notify, honoured, server.limits.listeners, self._closing)
 

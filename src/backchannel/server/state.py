@@ -15,11 +15,14 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
+import anyio
 import msgspec
 
-from ..errors import ConfigurationError, StateRejected, StateTooLarge, TooManyRounds
+from ..errors import INTERNAL_ERROR, ConfigurationError, LocalProtocolError, StateRejected, StateTooLarge, TooManyRounds
 from .keyring import RECIPE, UNKNOWN_KEY, Codec, KeyRing, NotSealed
+from .options import number, offers
 from .state_store import StateStore
 
 _ADVICE = {  # for reasons that hint at the server's set-up: a warning, once, with what to do
@@ -29,6 +32,8 @@ _ADVICE = {  # for reasons that hint at the server's set-up: a warning, once, wi
     "oldest when it is full, and all with its process",
     "other audience": "instances share a key but not a name; give each the same RequestState(audience=...)",
 }
+PATIENCE = 5.0
+"""Seconds for the store to do one thing."""
 MOST_STORED = 4 * 1024 * 1024
 """Bytes of one journal in a StateStore."""
 logger = logging.getLogger("backchannel.state")
@@ -109,12 +114,18 @@ class RequestState:
         store_above: int = 2048,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if not all(limit > 0 for limit in (ttl, max_age, max_size, max_rounds)):
-            raise ConfigurationError("ttl, max_age, max_size and max_rounds of a RequestState must be positive")
+        limits = {"ttl": ttl, "max_age": max_age, "max_size": max_size, "max_rounds": max_rounds}
+        for name, limit in limits.items():
+            number(f"RequestState({name}=)", limit, positive=True)
+        number("RequestState(store_above=)", store_above)
         self.ttl, self.max_age, self.max_size, self.max_rounds = ttl, max_age, max_size, max_rounds
         self.audience, self.clock = audience, clock
         if codec is not None and keys is not None:
             raise ConfigurationError("a RequestState is sealed with keys or by a codec, not both")
+        if codec is not None:
+            offers("codec", codec, "seal", "open")
+        if store is not None:
+            offers("store", store, "add", "put", "get", "delete")
         self.store, self.store_above = store, store_above
         self._codec: Codec = codec if codec is not None else KeyRing(keys)
         self._advice = dict(_ADVICE)
@@ -138,7 +149,10 @@ class RequestState:
     def check_round(self, round: int) -> None:
         """Raises: TooManyRounds if a call may not have another round after this one."""
         if round > self.max_rounds:
-            raise TooManyRounds(f"round {round}, limit {self.max_rounds}: ask for more at once with ctx.gather")
+            raise TooManyRounds(
+                f"round {round}, limit {self.max_rounds}: the handler keeps asking, or returning questions; ask for "
+                "more at once (ctx.gather, or several in one InputRequired), and return a result once they are answered"
+            )
 
     def open(self, token: str, binding: Binding, audience: str) -> Flow:
         """Verify the token that came with the request `binding`, and give back what was sealed.
@@ -159,7 +173,7 @@ class RequestState:
                 raise StateTooLarge(
                     f"the state of the call has {len(sealed)} bytes, the limit is {MOST_STORED}: return less from steps"
                 )
-            await self.store.put(key, sealed, self.ttl)
+            await self.reach("put", key, sealed, self.ttl)
             flow = msgspec.structs.replace(flow, journal=b"", stored=key)
         return self.seal(flow, binding, audience)
 
@@ -168,10 +182,26 @@ class RequestState:
         flow = self.open(token, binding, audience)
         if not flow.stored:
             return flow
-        sealed = await self.store.get(flow.stored) if self.store is not None else None
+        sealed: bytes | None = await self.reach("get", flow.stored) if self.store is not None else None
         if sealed is None:
             raise self._rejected("not stored")
-        return msgspec.structs.replace(flow, journal=self.unlock(sealed), stored="")
+        return msgspec.structs.replace(flow, journal=self.unlock(sealed))
+
+    def identity(self, token: str) -> str:
+        """Names the state in a token that was verified, however the token is spelled."""
+        return hashlib.sha256(self.unlock(_to_bytes(token))).hexdigest()
+
+    async def reach(self, action: Literal["add", "put", "get", "delete"], key: str, *args: Any) -> Any:
+        """Do something with the store.
+
+        Raises: LocalProtocolError if it fails, or takes more than `PATIENCE`.
+        """
+        try:
+            with anyio.fail_after(PATIENCE):
+                return await getattr(self.store, action)(key, *args)
+        except Exception as error:
+            logger.error("the state store failed at %s", action, exc_info=error)
+            raise LocalProtocolError(INTERNAL_ERROR, "the server cannot reach its state store; try again") from error
 
     def lock(self, plain: bytes) -> bytes:
         """What the store keeps of `plain`."""
@@ -188,17 +218,14 @@ class RequestState:
         """For the log why, and for the wire one error."""
         advice = self._advice.pop(reason, "")
         level = logging.WARNING if advice else logging.DEBUG if reason in _ADVICE else logging.INFO
-        logger.log(level, "requestState rejected: %s", f"{reason}: {advice}" if advice else reason)
+        logger.log(level, "requestState rejected: %s", advice or reason)
         return StateRejected()
 
     def _unseal(self, token: str) -> _Claims | str:
         """The claims of a token that one of our keys sealed, or the reason why it is none."""
         if len(token) > self.max_size:
             return "too large"
-        try:
-            raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        except ValueError:
-            raw = b""
+        raw = _to_bytes(token)
         if _to_text(raw) != token:  # one spelling only: the last character may have bits that do not count
             return "not Base64"
         plain = self._opened(raw)
@@ -244,3 +271,10 @@ class RequestState:
 
 def _to_text(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+def _to_bytes(token: str) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    except ValueError:
+        return b""

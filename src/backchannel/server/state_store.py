@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -32,7 +33,8 @@ class StateStore(Protocol):
 class MemoryStateStore:
     """A StateStore for one process.
 
-    max_size: bytes of all values; above that the oldest go, and the calls that they belong to cannot go on.
+    max_size: bytes of all values. Above that the oldest states go, and the calls that they belong to cannot go on; what
+    says that a state was used stays for its time, and where only that is left, nothing more is taken.
     clock: in seconds.
     """
 
@@ -43,6 +45,7 @@ class MemoryStateStore:
         self.size = 0
         self._clock = clock
         self._values: dict[str, tuple[bytes, float]] = {}
+        self._swept = -math.inf
 
     def __len__(self) -> int:
         return len(self._values)
@@ -55,10 +58,10 @@ class MemoryStateStore:
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
         self._drop(key)
+        if self.size + len(value) > self.max_size:
+            self._shrink(self.max_size - len(value))
         self._values[key] = value, self._clock() + ttl
         self.size += len(value)
-        if self.size > self.max_size:
-            self._shrink()
 
     async def get(self, key: str) -> bytes | None:
         value, expires = self._values.get(key, (None, 0.0))
@@ -74,9 +77,16 @@ class MemoryStateStore:
         value, _ = self._values.pop(key, (b"", 0.0))
         self.size -= len(value)
 
-    def _shrink(self) -> None:
+    def _shrink(self, size: int) -> None:
+        """Make room, down to `size` bytes. Raises: MemoryError if that cannot be."""
         now = self._clock()
-        for key in [key for key, (_, expires) in self._values.items() if now >= expires]:
+        if now >= self._swept + 1.0:
+            self._swept = now
+            for key in [key for key, (_, expires) in self._values.items() if now >= expires]:
+                self._drop(key)
+        for key in [key for key in self._values if key.startswith("journal:")]:
+            if self.size <= size:
+                return
             self._drop(key)
-        while self.size > self.max_size:
-            self._drop(next(iter(self._values)))
+        if self.size > size:
+            raise MemoryError("the store is full")

@@ -13,16 +13,23 @@ import anyio
 import anyio.to_thread
 import msgspec
 import pydantic
+from anyio.lowlevel import RunVar
 
-from ..errors import CallFinished, ConfigurationError, StepError
+from ..errors import CallFinished, ConfigurationError, SessionClosed, StepError
 from ..protocol.journal import Entry, Status
 from ..waiter import Waiter
 from .exchange import serving
 from .signature import resolve
+from .threads import Threads
 
 logger = logging.getLogger("backchannel.server")
 in_step: ContextVar[bool] = ContextVar("in_step", default=False)
 """True in the work of a step, which is never replayed."""
+in_job: ContextVar[bool] = ContextVar("in_job", default=False)
+"""True in a background job, which is no part of the call that started it."""
+JOBS = 40
+"""How many synchronous background jobs of an event loop run at once."""
+_JOBS: RunVar[Threads] = RunVar("backchannel_jobs")
 
 
 class StepRun:
@@ -67,12 +74,22 @@ class StepRun:
                 (value,) = await anyio.to_thread.run_sync(lambda: (self._call(),), abandon_on_cancel=True)
                 if inspect.isawaitable(value):
                     value = await value
-            recorded, status = self._adapter.dump_json(value, warnings=False), Status.DONE
+            recorded, status = self._written(value), Status.DONE
         except Exception as error:
             logger.warning("the step %r failed", self.entry.text, exc_info=error)
             self._cause = error
             recorded, status = msgspec.json.encode((type(error).__name__, _text(error))), Status.FAILED
         self.entry.value, self.entry.status = msgspec.Raw(recorded), status
+
+    def _written(self, value: Any) -> bytes:
+        """The JSON to record. Raises: TypeError for what has none."""
+        try:
+            return self._adapter.dump_json(value, warnings=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            kind = "object" if type(value) is object else f"object of type {type(value).__name__}"
+            raise TypeError(
+                f"the step {self.entry.text!r} returned an {kind}, which JSON cannot carry; return an id, or plain data"
+            ) from error
 
     async def wait(self) -> None:
         """Wait for the end of the work, however it ends."""
@@ -97,13 +114,29 @@ class StepRun:
             raise StepError(type(error).__name__, _text(error)) from error
 
 
-async def run_job(job: Callable[[], Any]) -> None:
-    """Do the work of `ctx.background`: async, or sync in a worker thread."""
+async def run_job(name: str, job: Callable[[], Any]) -> None:
+    """Do the work of `ctx.background`: async, or sync in a worker thread. name: for the log."""
     serving.set(None)  # what it prints belongs to no call
-    if inspect.iscoroutinefunction(inspect.unwrap(_bare(job))):
-        await job()
-    else:
-        await anyio.to_thread.run_sync(job, abandon_on_cancel=True)
+    in_job.set(True)
+    try:
+        if inspect.iscoroutinefunction(inspect.unwrap(_bare(job))):
+            await job()
+        else:
+            await _job_threads().run(job)
+    except Exception as error:
+        if isinstance(error, SessionClosed):
+            logger.info("the background job %r ended with its session: %s", name, error)
+        else:
+            logger.error("the background job %r failed", name, exc_info=error)
+
+
+def _job_threads() -> Threads:
+    """Those of this event loop. They are apart from the threads of steps, which calls wait for."""
+    threads = _JOBS.get(None)
+    if threads is None:
+        threads = Threads(JOBS)
+        _JOBS.set(threads)
+    return threads
 
 
 def _bare(function: Callable[..., Any]) -> Callable[..., Any]:

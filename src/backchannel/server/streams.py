@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable
 
 import anyio
+import msgspec
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from ..protocol.jsonrpc import Answers, ErrorResponse, Message, Response
+from ..protocol.jsonrpc import Answers, ErrorResponse, Message, Response, encode_anyway
 
 HIGH_WATER = 256
-"""How many unread messages make `drain` wait."""
+HIGH_BYTES = 4 * 1024 * 1024
+"""How many unread messages, or bytes of them, make `drain` wait."""
 LIMIT = 10_000
+ROOM = 64 * 1024 * 1024
+"""How many messages, and bytes of them, may lie unread."""
+KEPT = 1024 * 1024
+"""Bytes of the messages that were read and are kept."""
 RETRY = 1.0
 """Seconds after which a reader whose connection is closed comes back, where nobody says."""
 _TURN = 32
+_LONGEST = 86_400
 
 
 class EventStream:
     """An ordered log of messages with one reader at a time.
 
     on_first: called when the first message is appended, to start a reader only where one is needed.
-    limit: how many messages may lie unread. It bounds memory when a reader is gone or slow. Responses always find room:
-    there are no more of them than requests.
-    keep: how many messages that were read are kept, for a reader that comes back and missed them.
+    limit: how many messages may lie unread, of `ROOM` bytes together. It bounds memory when a reader is gone or slow.
+    Responses always find room: there are no more of them than requests.
+    keep: how many messages that were read are kept, for a reader that comes back and missed them: of more than `KEPT`
+    bytes together only the last.
     polled: whether a reader that is dismissed comes back.  retry: after how many seconds.
     """
 
@@ -33,7 +40,9 @@ class EventStream:
         self, on_first: Callable[[], None] | None = None, limit: int = LIMIT, keep: int = 0, polled: bool = False
     ):
         self._log: deque[Message] = deque()
+        self._sizes: deque[int] = deque()
         self._read = 0
+        self._unread_bytes = self._read_bytes = 0
         self._forgotten = 0
         self._on_first = on_first
         self._limit = limit
@@ -76,11 +85,16 @@ class EventStream:
 
     def append(self, message: Message | Answers) -> bool:
         """Add a message. Never blocks. Returns False, and counts it in `dropped`, if the stream is closed or full."""
-        full = len(self) >= self._limit and not isinstance(message, Response | ErrorResponse | Answers)
-        if self.closed or full:
+        answers = isinstance(message, Response | ErrorResponse | Answers)
+        size = 0 if answers and not self._keep else _size(message)
+        unread = len(self)
+        full = unread >= self._limit or (unread > 0 and self._unread_bytes + size > ROOM)
+        if self.closed or (full and not answers):
             self.dropped += 1
             return False
         self._log.append(message)  # type: ignore[arg-type]  # nobody reads Answers but to write them
+        self._sizes.append(size)
+        self._unread_bytes += size
         self._start()
         return True
 
@@ -100,10 +114,10 @@ class EventStream:
         """Have the reader stop once it has read what there is now, and come back `retry` seconds later for the rest;
         one that is still to start gets as far. Does nothing where no reader would come back, or none is there.
 
-        Raises: ValueError if `retry` is negative or not finite.
+        Raises: ValueError if `retry` is negative or more than a day.
         """
-        if not 0 <= retry < math.inf:
-            raise ValueError(f"retry is a number of seconds, at least 0, not {retry}")
+        if not 0 <= retry <= _LONGEST:
+            raise ValueError(f"retry is a number of seconds from 0 to {_LONGEST} (a day), not {retry}")
         if self.polled and not self.closed and not self._deserted:
             self._dismissed, self.retry = self.last, retry
             self._start()
@@ -116,6 +130,8 @@ class EventStream:
         """
         if after is not None:
             self._read = min(max(after - self._forgotten, 0), len(self._log))
+            sizes = list(self._sizes)
+            self._read_bytes, self._unread_bytes = sum(sizes[: self._read]), sum(sizes[self._read :])
         if self._reader is not None:
             self._dismissed = None  # it was the one before who was to go
         self._reader, self._deserted = object(), False
@@ -154,14 +170,22 @@ class EventStream:
         if not self._stays(reader):
             return None
         message = self._log[self._read]
+        size = self._sizes[self._read]
         self._read += 1
-        while self._read > self._keep:
+        self._unread_bytes -= size
+        self._read_bytes += size
+        while self._read > self._keep or (self._read_bytes > KEPT and self._read > 1):
             self._log.popleft()
+            self._read_bytes -= self._sizes.popleft()
             self._read -= 1
             self._forgotten += 1
-        if len(self) < HIGH_WATER:
+        if not self._crowded:
             self._wake()
         return message
+
+    @property
+    def _crowded(self) -> bool:
+        return len(self) >= HIGH_WATER or self._unread_bytes >= HIGH_BYTES
 
     def _stays(self, reader: object) -> bool:
         return self._reader is reader and (self._dismissed is None or self.position < self._dismissed)
@@ -171,7 +195,7 @@ class EventStream:
         is nothing to wait for, but others get their turn all the same, and a cancellation gets through."""
         self._drained += 1
         await (checkpoint() if self._drained % _TURN == 0 else checkpoint_if_cancelled())
-        while len(self) >= HIGH_WATER and not self.closed and not self._deserted:
+        while self._crowded and not self.closed and not self._deserted:
             await self._change()
 
     async def _change(self) -> None:
@@ -183,3 +207,11 @@ class EventStream:
         if self._changed is not None:
             changed, self._changed = self._changed, None
             changed.set()
+
+
+def _size(message: Message | Answers) -> int:
+    """How many bytes a message has; 0 for one that JSON cannot carry."""
+    try:
+        return len(encode_anyway(message))
+    except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
+        return 0

@@ -7,7 +7,7 @@ the legacy sessions. Telling appends to each one's own stream and waits for nobo
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from typing import Any, Protocol
 
 import anyio
@@ -135,7 +135,7 @@ class Subscription:
         return self._exchange.notify(method, params)
 
 
-def honour(wanted: Filter, capabilities: Capabilities, hidden: Collection[str] = ()) -> Filter:
+def honour(wanted: Filter, capabilities: Capabilities, hidden: Set[str] = frozenset()) -> Filter:
     """The part of a filter that a server with these capabilities honours. hidden: resources that the client does not
     get to know of."""
 

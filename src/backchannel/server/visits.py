@@ -55,5 +55,5 @@ def _error(required: UrlRequired, pages: dict[str, ElicitUrl], inputs: Inputs, n
         id = f"{inputs.call_id}-{key}"
         listed.append(msgspec.to_builtins(page.params(exchange.version, id)))
         if page.until is not None and exchange.session is not None:
-            nursery.start(watch, exchange.session, page, id)
+            watch(exchange.session, page, id, nursery)
     return LocalProtocolError(URL_ELICITATION_REQUIRED, str(required), {"elicitations": listed})

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from starlette.middleware.base import BaseHTTPMiddleware
 
@@ -14,6 +15,7 @@ from tests.server.http.wire import (
     ASKS,
     BOTH,
     FORMS,
+    LEGACY,
     MODERN,
     Asgi,
     Connection,
@@ -279,6 +281,42 @@ async def test_a_server_that_cancels_a_request_leaves_nothing_behind(mode: str, 
         [object_] = there.app.sessions._sessions.values()
         assert object_.peer.serving == 0
         assert (await session.post(call("length", 7, value="abc"))).status == 200
+
+
+@pytest.mark.parametrize("mode", ["modern", "session", "batch"])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_handler_that_cancels_its_own_task_is_answered_for(mode: str, streamed: bool) -> None:
+    server = shop()
+
+    @server.tool
+    async def give_up(ctx: Context) -> str:
+        if streamed:
+            await ctx.progress(1)
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await anyio.lowlevel.checkpoint()
+        return ""
+
+    async with wire(server) as there:
+        session = await there.session(version="2025-03-26" if mode == "batch" else LEGACY)
+        message, headers = call("give_up", 7, "t"), {"mcp_session_id": session.id}
+        if mode == "modern":
+            message, headers = modern(message)
+        one = Asgi(there.app, [message, call("length", 8, value="abc")] if mode == "batch" else message, headers)
+        await asyncio.wait([one.done])
+        assert one.status == 200 and b"the handler's task was cancelled" in one.body
+        assert (b'"3"' in one.body) == (mode == "batch")
+        assert (await session.post(call("length", 9, value="abc"))).status == 200
+
+
+async def test_a_session_that_introduces_itself_at_length_gets_none() -> None:
+    async with wire(shop()) as there:
+        params = {"protocolVersion": LEGACY, "capabilities": {"x": {"y": "z" * 100_000}}, "clientInfo": {"name": "a"}}
+        response = await there.post(request("initialize", params, 0))
+        error = (await response.json())["error"]
+        assert error["code"] == -32602 and "at most 65536 bytes" in error["message"]
+        assert len(there.app.sessions) == 0
 
 
 async def test_behind_middleware_that_wraps_receive_and_send() -> None:

@@ -232,7 +232,7 @@ async def test_elsewhere_nothing_happens(elsewhere: Any) -> None:
     assert worker.runs == 1
 
 
-@pytest.mark.parametrize("retry", [-1, math.inf, math.nan])
+@pytest.mark.parametrize("retry", [-1, 86_401, 1e306, math.inf, math.nan])
 @pytest.mark.parametrize("version", [LEGACY, "2026-07-28"])
 async def test_a_time_that_cannot_be_is_refused_on_every_wire(retry: float, version: str) -> None:
     server = Server("wrong")

@@ -22,6 +22,7 @@ def status(guard: Guard, **headers: str) -> int:
             (host, 421)
             for host in ("evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "[::2]:80", "", "::1]")
         ],
+        *[(host, 421) for host in ("127.0.0.1:p", "[::1]:p", "[::1]80", "127.0.0.1:80, evil.example", "localhost:8 0")],
         ("localhost, evil.example", 421),
     ],
 )
@@ -47,6 +48,8 @@ def test_by_default_hosts_are_loopback_on_any_port(host: str, expected: int) -> 
         ("[fd00::1]:80", "[fd00::1]:80", 200),
         ("[fd00::1]:80", "[fd00::1]:81", 421),
         ("*", "whatever", 200),
+        ("*", "whatever:p", 421),
+        ("*", "one, two", 421),
     ],
 )
 def test_allowed_hosts(allowed: str, host: str, expected: int) -> None:

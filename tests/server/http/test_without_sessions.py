@@ -4,7 +4,17 @@ from typing import Any
 
 import pytest
 
-from backchannel import AskError, Context, NoBackChannel, Server
+from backchannel import (
+    AskError,
+    Context,
+    Elicit,
+    InputRequired,
+    MemoryStateStore,
+    NoBackChannel,
+    Principal,
+    RequestState,
+    Server,
+)
 from tests.server.http.wire import ASKS, LEGACY, accept, call, request, text, wire
 
 pytestmark = pytest.mark.anyio
@@ -97,3 +107,41 @@ async def test_with_sessions_the_same_calls_succeed() -> None:
             await session.answer(await response.message(), accept(value="Ada"))
             last = await response.message()
             assert not last["result"].get("isError"), last
+
+
+@pytest.mark.case("F10")
+@pytest.mark.rule("R104", "R110")
+@pytest.mark.parametrize("stored", [False, True])
+async def test_tenants_share_no_bucket(stored: bool) -> None:
+    """Nothing is kept under the id that a session would have: what is stored for a caller travels sealed for them, and
+    with a StateStore under the state's own name."""
+    server = Server("test", state=RequestState(store=MemoryStateStore() if stored else None))
+    kept: list[Any] = []
+
+    @server.tool
+    async def keeps(ctx: Context, first: bool) -> str | InputRequired:
+        kept.append(ctx.exchange.session)
+        if ctx.state is None:
+            assert ctx.principal is not None
+            return InputRequired({"go": Elicit("Go on?", bool)}, state=[f"value of {ctx.principal.subject}"])
+        return str(ctx.state)
+
+    async def verify(token: str) -> Principal | None:
+        return Principal(token)
+
+    def asked(state: str | None = None) -> dict[str, Any]:
+        message = call("keeps", first=True)  # the same id and arguments for everybody
+        if state is not None:
+            message["params"] |= {"requestState": state, "inputResponses": {"go": accept(value=True)}}
+        return message
+
+    async with wire(server, sessions=False, verify=verify) as there:
+
+        async def send(who: str, state: str | None = None) -> Any:
+            return await (await there.modern(asked(state), ASKS, authorization=f"Bearer {who}")).json()
+
+        states = {who: (await send(who))["result"]["requestState"] for who in ("ann", "bob", "cid")}
+        assert (await send("ann", states["bob"]))["error"]["code"] == -32602
+        for who in ("bob", "ann", "cid"):
+            assert text(await send(who, states[who])) == f"['value of {who}']"
+        assert kept == [None] * 6

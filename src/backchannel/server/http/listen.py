@@ -16,7 +16,7 @@ from .workers import bind_shared, supervise
 
 def parse(address: str) -> tuple[str, int]:
     """ "HOST:PORT", "[HOST]:PORT" or ":PORT" (loopback). Raises: ConfigurationError."""
-    host, colon, port = address.rpartition(":")
+    host, colon, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise ConfigurationError(f"{address!r} is no address to listen on: give HOST:PORT, such as 127.0.0.1:8000")
     return host.strip("[]") or "127.0.0.1", int(port)

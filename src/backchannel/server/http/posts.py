@@ -27,6 +27,7 @@ from ..batches import batch_of, serve_all, take
 from ..channel import read
 from ..dispatch import Dispatcher
 from ..exchange import ClientInfo, Exchange, Principal
+from ..failures import answer_cancelled
 from ..session import Session
 from ..streams import EventStream
 from .reply import Reply
@@ -209,14 +210,22 @@ class Posts:
         exchange.can_stream = reply.streams
         self._running.add(exchange)
         watch = Watch(receive, gone, reply.begin if reply.streams else None, self._limits.keep_alive)
+        lost: BaseException | None = None
         try:
             try:
                 response = await self._dispatcher(exchange)
+            except anyio.get_cancelled_exc_class() as error:
+                response, lost = answer_cancelled(exchange), error
             finally:
                 watch.disarm()
                 if session is not None:
                     session.peer.finish(id, exchange)
-            await self._answer(exchange, response, reply)
+            if lost is None:
+                await self._answer(exchange, response, reply)
+            else:  # by the handler, or by the ASGI server, whose task this is
+                with anyio.move_on_after(_LAST_WORDS):
+                    await self._answer(exchange, response, reply)
+                raise lost
         finally:
             reply.close()
             self._running.discard(exchange)

@@ -4,15 +4,18 @@ Security & Endpoint)."""
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
-from ...errors import INVALID_REQUEST
+from ...errors import INVALID_REQUEST, ConfigurationError
 from ...protocol.http import Headers, Refusal
 from ...protocol.jsonrpc import ErrorObject, ErrorResponse
+from ..options import listed
 
 logger = logging.getLogger("backchannel.http")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_FORM = re.compile(r"(?:\[[0-9a-f:.]+\]|[^\s,:/@\[\]]+)(?::[0-9]*)?", re.IGNORECASE)  # of one host: RFC 9110, 7.2
 _Host = tuple[str, str]  # name and port; either may be "*"
 
 
@@ -25,13 +28,16 @@ class Guard:
     """
 
     def __init__(self, hosts: Sequence[str] | None = None, origins: Sequence[str] | None = None):
-        self._hosts = [_split(host) for host in (hosts if hosts is not None else LOOPBACK)]
+        names = listed("allowed_hosts", hosts) if hosts is not None else LOOPBACK
+        self._hosts = [_split(_bare(name)) for name in names]
         named = [host for host in self._hosts if host[0] != "*"]
         self._origin_hosts = named or [_split(host) for host in LOOPBACK]
-        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins) if origins is not None else None
+        given = listed("allowed_origins", origins) if origins is not None else None
+        self._origins = frozenset(map(_origin, given)) if given is not None else None
 
     def check(self, headers: Headers) -> Refusal | None:
-        """The refusal of a request that may not come in: 421 for a wrong Host, 403 for a wrong Origin; else None."""
+        """The refusal of a request that may not come in: 421 for a wrong Host, or several, 403 for a wrong Origin; else
+        None."""
         host = headers.get("host")
         if host is not None and not _among(self._hosts, host):
             logger.warning("Host %r was refused: allow it with http_app(..., allowed_hosts=[...])", host[:200])
@@ -52,7 +58,29 @@ class Guard:
         return parts.scheme in ("http", "https") and _among(self._origin_hosts, parts.netloc)
 
 
+def _bare(host: str) -> str:
+    """A host as it is. Raises: ConfigurationError for a URL."""
+    if "/" in host:
+        raise ConfigurationError(
+            f"allowed_hosts has names without scheme and path, such as mcp.example.com, not {host!r}"
+        )
+    return host
+
+
+def _origin(origin: str) -> str:
+    """An origin in lower case. Raises: ConfigurationError for what no browser sends as one."""
+    text = origin.lower().rstrip("/")
+    scheme, colon, host = text.partition("://")
+    if text not in ("*", "null") and (not scheme or not colon or not host or "/" in host):
+        raise ConfigurationError(
+            f"allowed_origins has a scheme and a host, such as https://app.example.com, and no path: not {origin!r}"
+        )
+    return text
+
+
 def _among(patterns: Iterable[_Host], host: str) -> bool:
+    if not _FORM.fullmatch(host):
+        return False
     name, port = _split(host)
     return any(
         (known in ("*", name) or (known.startswith("*.") and name.endswith(known[1:]))) and at in ("*", port)
