@@ -13,6 +13,7 @@ from backchannel.client.client import Client
 from backchannel.client.http import HttpTransport
 from backchannel.errors import (
     AuthRequired,
+    ConfigurationError,
     ConnectionFailed,
     ConnectionLost,
     RemoteProtocolError,
@@ -272,7 +273,7 @@ async def test_the_text_of_an_unsupported_version_names_both_sides() -> None:
     script = Script(on={"initialize": lambda params: handshake("1999-12-31")})
     with pytest.raises(UnsupportedVersion, match=f"{LEGACY} was wanted, and the server speaks 1999-12-31"):
         await Client(script, version="legacy").open()
-    with pytest.raises(UnsupportedVersion, match="no version 'latest': give one of auto, modern, legacy, 2026"):
+    with pytest.raises(ConfigurationError, match="no version 'latest': give one of auto, modern, legacy, 2026"):
         await Client(Script(), version="latest").open()
 
 
@@ -320,10 +321,10 @@ async def test_the_client_hangs_up_on_a_version_it_cannot_or_may_not_speak(versi
 @pytest.mark.parametrize("version", ["", "2023-01-01", "AUTO", "latest"])
 async def test_a_version_that_nobody_knows(version: str) -> None:
     script = Script()
-    with pytest.raises(UnsupportedVersion) as caught:
-        await Client(script, version=version).open()
-    assert {"auto", "legacy", "modern", MODERN, "2024-11-05"} <= set(caught.value.supported)
-    assert script.sent == [] and script.closed == 1
+    with pytest.raises(ConfigurationError) as caught:
+        Client(script, version=version)
+    assert all(name in str(caught.value) for name in ("auto", "legacy", "modern", MODERN, "2024-11-05"))
+    assert script.sent == []
 
 
 @pytest.mark.parametrize("result", [{}, {"protocolVersion": 5}, {"protocolVersion": LEGACY, "capabilities": []}])

@@ -11,6 +11,7 @@ import pytest
 
 from backchannel.client.answers import Answers
 from backchannel.client.connection import Connection
+from backchannel.client.reverse import MOST_OPEN, MOST_REPLIES
 from backchannel.errors import ConnectionLost, LocalProtocolError, ProtocolError, RemoteProtocolError, RequestTimeout
 from backchannel.protocol.jsonrpc import Message, Request
 from backchannel.protocol.types.base import Implementation
@@ -386,18 +387,42 @@ async def test_a_failing_handler_is_an_internal_error_without_its_text(caplog: p
     class StopError(BaseException):
         pass
 
+    errors = {"go": ValueError("secret"), "stop": StopError("secret"), "generator": GeneratorExit("secret")}
+
     def fail(question: Any) -> Any:
-        raise StopError("secret") if "stop" in question.message else ValueError("secret")
+        raise errors[question.message]
 
     script = Script()
     async with connected(script, elicit=fail, roots=[]):
-        for number, message in enumerate(("go", "stop")):
+        for number, message in enumerate(errors):
             script.ask(number, ELICIT, form(message))
             error = (await script.next_answer())["error"]
             assert error == {"code": -32603, "message": "the client's handler failed"}
         script.ask(9, ROOTS)
         assert "result" in await script.next_answer(), "the connection is still usable"
-    assert caplog.text.count("secret") >= 2
+    assert caplog.text.count("secret") >= 3
+
+
+async def test_open_questions_and_waiting_replies_are_bounded() -> None:
+    script, person = Script(), Person()
+    async with connected(script, elicit=person.elicit, roots=[], max_parallel=1) as connection:
+        for number in range(3 * MOST_OPEN):
+            script.ask(number, ELICIT, form("first"))
+        for _ in range(2 * MOST_OPEN):
+            error = (await script.next_answer())["error"]
+            assert error == {"code": -32603, "message": "too many questions are open"}
+        await anyio.wait_all_tasks_blocked()
+        assert connection.nursery.running == MOST_OPEN
+        for number in range(MOST_OPEN):
+            script.give({"method": CANCELLED, "params": {"requestId": number}})
+        await anyio.wait_all_tasks_blocked()
+        script.ask("next", ROOTS)
+        assert "result" in await script.next_answer()
+        for number in range(MOST_REPLIES + 5):
+            script.ask(f"p{number}", "ping")
+        assert connection.dropped == 5
+        for number in range(MOST_REPLIES):
+            assert (await script.next_answer())["id"] == f"p{number}"
 
 
 async def test_a_handler_refuses_with_an_error_of_its_choice() -> None:

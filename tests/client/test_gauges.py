@@ -6,6 +6,7 @@ import pytest
 from backchannel import Client, ConnectionLost
 from backchannel.client.gauges import Gauges
 from backchannel.client.http import HttpTransport
+from backchannel.client.listener import MOST
 from backchannel.client.sse import Fallback
 from tests.client import fake_time
 from tests.client.http_server import Got, message, response, serving
@@ -61,6 +62,20 @@ async def test_a_question_that_is_given_up_is_not_open_any_more() -> None:
         script.give({"method": "notifications/cancelled", "params": {"requestId": 1}})
         await anyio.wait_all_tasks_blocked()
         assert client.gauges() == NOTHING
+
+
+async def test_log_messages_that_the_host_is_too_slow_for() -> None:
+    script, go_on = Script(LEGACY), anyio.Event()
+
+    async def slow(message: object) -> None:
+        await go_on.wait()
+
+    async with Client(script, version=LEGACY, log=slow) as client:
+        for number in range(MOST + 3):
+            script.give({"method": "notifications/message", "params": {"level": "info", "data": number}})
+        await anyio.wait_all_tasks_blocked()
+        assert client.gauges() == Gauges(dropped=2)
+        go_on.set()
 
 
 async def test_subscriptions() -> None:

@@ -5,7 +5,7 @@ import logging
 import anyio
 import pytest
 
-from backchannel.client.listener import Listener
+from backchannel.client.listener import MOST, Listener
 from backchannel.nursery import Nursery
 from tests.client import fake_time
 
@@ -86,6 +86,50 @@ async def test_a_failing_callback_is_logged_and_gets_the_next_value(caplog: pyte
         await listener.drained()
     assert seen == [1, 2, 1, 2]
     assert [record.levelno for record in caplog.records] == [logging.ERROR] * 4
+    await nursery.close()
+
+
+async def test_of_what_waits_too_long_the_oldest_is_dropped_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[int] = []
+    dropped: list[None] = []
+    go = anyio.Event()
+
+    async def callback(number: int) -> None:
+        seen.append(number)
+        await go.wait()
+
+    nursery = Nursery()
+    listener = Listener(callback, nursery, lambda: dropped.append(None))
+    for number in range(MOST + 6):
+        listener(number)
+    go.set()
+    await listener.drained()
+    assert seen == [0, *range(6, MOST + 6)]
+    assert len(dropped) == 5
+    assert [record.levelno for record in caplog.records] == [logging.WARNING], "once"
+    await nursery.close()
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_whatever_a_callback_raises_is_its_own_failure(later: bool, caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[BaseException] = []
+
+    def plain(error: BaseException) -> None:
+        seen.append(error)
+        raise error
+
+    async def coroutine(error: BaseException) -> None:
+        await anyio.lowlevel.checkpoint()
+        plain(error)
+
+    errors = [GeneratorExit(), anyio.get_cancelled_exc_class().__new__(anyio.get_cancelled_exc_class()), ValueError()]
+    nursery = Nursery()
+    listener = Listener(coroutine if later else plain, nursery)
+    for error in errors:
+        listener(error)
+    await listener.drained()
+    assert seen == errors
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 3
     await nursery.close()
 
 

@@ -43,6 +43,35 @@ def test_the_first_request_is_the_callers_the_next_adds_answers_and_state() -> N
     assert sent(pending) == {**params, "requestState": SECRET}, "it does not change"
 
 
+def saved_with(**members: Any) -> str:
+    return json.dumps({**json.loads(begun().to_json()), **members})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(saved_with(params={"name": "t", "_meta": meta}) for meta in (5, [1], "ab", True)),
+        *(saved_with(questions={"q": {"method": ELICIT, "params": params}}) for params in (5, {}, [], {"message": 1})),
+        *(saved_with(earlier={"q": {"method": SAMPLE, "params": params}}) for params in (5, {}, [], {"messages": 1})),
+        saved_with(params=[]),
+        saved_with(format=2),
+        "[]",
+        "[" * 100_000,
+        "\ud800",
+    ],
+)
+def test_what_was_not_saved_by_us_is_a_local_error(text: str) -> None:
+    with pytest.raises(LocalProtocolError, match="pending call"):
+        Pending.from_json(text)
+
+
+@pytest.mark.parametrize("meta", [5, [1], "ab"])
+def test_meta_is_an_object(meta: Any) -> None:
+    with pytest.raises(LocalProtocolError, match="its _meta is no object"):
+        Pending.start("tools/call", {"name": "t", "_meta": meta})
+    assert Pending.start("tools/call", {"name": "t", "_meta": None}).with_meta(a=1).request()["_meta"] == {"a": 1}
+
+
 @pytest.mark.case("A01")
 def test_what_the_caller_does_with_its_params_later_is_not_sent() -> None:
     params: Json = {"name": "t", "arguments": {"a": [1]}, "_meta": {"x": [1]}}

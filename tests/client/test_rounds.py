@@ -10,6 +10,7 @@ import pytest
 
 from backchannel import Context, Server
 from backchannel.client.client import Client
+from backchannel.client.reverse import MOST_OPEN
 from backchannel.errors import ConnectionLost, LocalProtocolError, RemoteProtocolError, RequestTimeout, TooManyRounds
 from backchannel.memory import MemoryTransport
 from tests.client import fake_time
@@ -258,6 +259,29 @@ async def test_a_result_that_makes_no_sense_ends_the_call(result: Json, why: str
             await client.call_tool("t")
         assert len(str(caught.value)) < 300
     assert len(sent(script)) == 1
+
+
+async def test_a_handler_that_ends_like_one_that_is_cancelled_has_no_answer() -> None:
+    async def elicit(question: Any) -> Any:
+        if question.message == "bad":
+            raise anyio.get_cancelled_exc_class().__new__(anyio.get_cancelled_exc_class())
+        return {"n": 1}
+
+    script = script_of(questions("s", a=(ELICIT, form("bad")), b=(ELICIT, form("good"))), DONE)
+    async with Client(script, version=MODERN, elicit=elicit) as client:
+        with pytest.raises(BaseException) as raised:
+            await client.call_tool("t")
+        assert isinstance(raised.value, anyio.get_cancelled_exc_class())
+    assert len(sent(script)) == 1, "nothing was answered in its name"
+
+
+async def test_too_many_questions_at_once_are_not_asked() -> None:
+    asks = {str(number): ("elicitation/create", form()) for number in range(MOST_OPEN + 1)}
+    asked: list[Any] = []
+    async with Client(script_of(questions("s", **asks)), version=MODERN, elicit=asked.append) as client:
+        with pytest.raises(RemoteProtocolError, match="asks 1001 questions at once"):
+            await client.call_tool("t")
+    assert asked == []
 
 
 async def test_a_result_that_is_no_object() -> None:

@@ -1,5 +1,6 @@
 """Whose turn it is: at most so many at once, and in order."""
 
+import time
 from collections.abc import Callable
 
 import anyio
@@ -117,6 +118,17 @@ async def test_a_turn_that_is_called_and_given_up_before_it_begins_goes_to_the_n
         await anyio.wait_all_tasks_blocked()
         assert hall.inside == [1]
         group.cancel_scope.cancel()
+
+
+async def test_ten_thousand_that_give_up_at_once_take_no_time() -> None:
+    turns = Turns(1)
+    waiting = [turns.take() for _ in range(10_000)]
+    before = time.process_time()
+    for turn in reversed(waiting):
+        turns.ended(turn)
+    assert time.process_time() - before < 1
+    async with turns.take():
+        pass
 
 
 async def test_an_error_inside_frees_the_place() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from ..errors import INVALID_PARAMS, METHOD_NOT_FOUND, ConfigurationError, RemoteProtocolError
+from ..errors import INVALID_PARAMS, METHOD_NOT_FOUND, ConfigurationError, LocalProtocolError, RemoteProtocolError
 from ..protocol.conversation import problem
 from ..protocol.types.elicitation import ElicitParams
 from ..protocol.types.roots import Root
@@ -38,6 +38,8 @@ AnswerMiddleware = Callable[[Asked, Callable[[Asked], Awaitable[Any]]], Awaitabl
 
 MAX_PARALLEL = 8
 """How many questions are answered at once."""
+_FIELDS = 8
+"""How many fields of a form a message shows."""
 _answering: ContextVar[tuple[Answers, ...]] = ContextVar("answering", default=())
 """Whose handlers run here, each called by the one before."""
 
@@ -71,6 +73,10 @@ class Answers:
     ):
         if max_parallel < 1:
             raise ConfigurationError("max_parallel is a number of questions, at least 1")
+        for name, handler in (("elicit", elicit), ("elicit_url", elicit_url), ("sample", sample)):
+            if handler is not None and not callable(handler):
+                text = f"{name} is a function that takes a question and returns the answer, not {handler!r:.100}"
+                raise ConfigurationError(text)
         self.elicit, self.elicit_url, self.sample = elicit, elicit_url, sample
         self.sample_tools, self.sample_context = sample_tools, sample_context
         self.roots = roots if roots is None or callable(roots) else as_roots(roots)
@@ -193,9 +199,25 @@ class Question:
             self._answers.open -= 1
 
     async def _result(self, asked: Asked) -> Any:
-        result = asked.result(await self._handler(asked.params))
+        value = await self._handler(asked.params)
+        try:
+            result = asked.result(value)
+        except LocalProtocolError as error:
+            if not isinstance(asked.params, ElicitParams) or value is None or value is False:
+                raise
+            raise LocalProtocolError(error.code, f"{error}; {_returned(asked.params)}") from error
         version = self._answers.version
         return fitted(result, version) if isinstance(result, CreateMessageResult) and version is not None else result
+
+
+def _returned(question: ElicitParams) -> str:
+    """What a handler of an elicitation returns, for one that returned something else."""
+    if question.mode == "url":
+        return "the Client's elicit_url returned it: return True, False or None"
+    schema = question.requested_schema or {}
+    fields = schema.get("required") or list(schema.get("properties") or ())
+    form = ", ".join(f'"{name}": ...' for name in fields[:_FIELDS])
+    return f"the Client's elicit returned it: return {{{form}}}, False or None"
 
 
 async def _call(handler: Callable[..., Any], *args: Any) -> Any:

@@ -87,7 +87,8 @@ def _elicited(question: ElicitParams, value: Any) -> ElicitResult:
     content = with_defaults(schema, _as_json(result.content or {}))
     problems = check_content(schema, content)
     if problems:
-        raise LocalProtocolError(INVALID_PARAMS, f"the answer breaks the schema: {'; '.join(problems)}")
+        text = f"the answer to {question.message[:200]!r} breaks the schema: {'; '.join(problems)}"
+        raise LocalProtocolError(INVALID_PARAMS, text)
     return ElicitResult("accept", content, result.meta)
 
 

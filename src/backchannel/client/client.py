@@ -27,12 +27,12 @@ from .answers import (
 )
 from .asked import as_roots
 from .cache import Cache
-from .connect import PROBE_TIMEOUT, ServerInfo, connect
+from .connect import PROBE_TIMEOUT, ServerInfo, connect, versions_for
 from .connection import Connection, Progress
 from .delivery import deliver
 from .features import Features, decoded
 from .gauges import Gauges, read
-from .listener import Listener, LogReader
+from .listener import LogReader
 from .onion import onion
 from .pending import Pending
 from .renewal import Renewal
@@ -103,6 +103,7 @@ class Client(Features):
     ):
         if max_rounds < 1:
             raise ConfigurationError("max_rounds is a number of rounds, at least 1")
+        versions_for(version)  # raises for what is none
         self.answers = Answers(
             elicit=elicit,
             elicit_url=elicit_url,
@@ -137,7 +138,7 @@ class Client(Features):
         transport = self._make_transport()
         connection = Connection(transport, self.answers, self._info, self._log_level, self._strict)
         if self._log is not None:
-            connection.heard.append(LogReader(Listener(self._log, connection.nursery)))
+            connection.heard.append(LogReader(connection.listener(self._log)))
         self._connection, self._server = connection, None
         async with AsyncExitStack() as undo:
             undo.push_async_callback(connection.close)

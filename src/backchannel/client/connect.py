@@ -14,6 +14,7 @@ from ..errors import (
     HEADER_MISMATCH,
     MISSING_CLIENT_CAPABILITY,
     UNSUPPORTED_VERSION,
+    ConfigurationError,
     ConnectionLost,
     RemoteProtocolError,
     RequestTimeout,
@@ -42,6 +43,16 @@ class ServerInfo:
     instructions: str | None = None
 
 
+def versions_for(wanted: str) -> Sequence[Version]:
+    """The versions that may be spoken, as for `connect`. Raises: ConfigurationError for what names none."""
+    exact = parse(wanted) if isinstance(wanted, str) else None
+    accepted = _NAMED.get(wanted) or ((exact,) if exact is not None else ())
+    if not accepted:
+        names = ", ".join([*_NAMED, *(known.value for known in SUPPORTED)])
+        raise ConfigurationError(f"there is no version {wanted!r}: give one of {names}")
+    return accepted
+
+
 async def connect(
     connection: Connection, wanted: str, *, timeout: float | None = None, probe_timeout: float = PROBE_TIMEOUT
 ) -> ServerInfo:
@@ -53,11 +64,7 @@ async def connect(
 
     Raises: UnsupportedVersion, RemoteProtocolError, ConnectionLost, RequestTimeout, AuthRequired.
     """
-    exact = parse(wanted)
-    accepted = _NAMED.get(wanted) or ((exact,) if exact is not None else ())
-    if not accepted:
-        names = [*_NAMED, *(known.value for known in SUPPORTED)]
-        raise UnsupportedVersion(wanted, names, f"there is no version {wanted!r}: give one of {', '.join(names)}")
+    accepted = versions_for(wanted)
     modern = [version for version in accepted if version.is_modern]
     legacy = [version for version in accepted if not version.is_modern]
     if not modern:

@@ -30,6 +30,7 @@ from ..errors import (
     RemoteProtocolError,
 )
 from ..nursery import Nursery
+from ..one_line import one_line
 from ..protocol.jsonrpc import (
     ErrorResponse,
     Malformed,
@@ -47,6 +48,7 @@ from ..waiter import Waiter
 from .answers import Answers
 from .call import Call
 from .listener import Listener
+from .refusal import error_of
 from .renewal import Renewal
 from .reverse import ReverseCalls
 from .transport import SessionGone, Transport
@@ -99,7 +101,7 @@ class Connection:
         self.renewal: Renewal | None = None
         self.dropped = 0
         self._peer = Peer()
-        self._reverse = ReverseCalls(self._peer, answers, transport, self.nursery, strict)
+        self._reverse = ReverseCalls(self._peer, answers, transport, self.nursery, strict, self._drop)
         self._calls: set[Call] = set()
         self._lost: Exception | None = None
 
@@ -167,7 +169,7 @@ class Connection:
 
         Raises: RemoteProtocolError, ConnectionLost, and what ends the call.
         """
-        listener = Listener(progress, self.nursery) if progress is not None else None
+        listener = self.listener(progress) if progress is not None else None
         waiting = _Waiting(call, listener)
         id = self._peer.open(waiting, method)
         call.restart()
@@ -209,6 +211,13 @@ class Connection:
                 await self.transport.send(request)
         except Exception as error:  # whatever it is belongs to the caller
             waiting.fail(error)
+
+    def listener(self, callback: Callable[[Any], Any]) -> Listener:
+        """For a callback of the host's. What it is too slow for is counted."""
+        return Listener(callback, self.nursery, self._drop)
+
+    def _drop(self) -> None:
+        self.dropped += 1
 
     def forget(self, id: RequestId) -> None:
         """The server has ended request `id` itself: it need not be told that nobody waits for it."""
@@ -311,8 +320,8 @@ class Connection:
         elif isinstance(event, Heard):
             self.hear(event.notification)
         elif isinstance(event, Dropped):
-            self.dropped += 1
-            logger.debug("dropped: %s", event.why)
+            self._drop()
+            logger.debug("dropped: %s", one_line(event.why))
             if isinstance(message, Notification) and message.method == "notifications/cancelled":
                 self.hear(message)  # it may be about a subscription of ours (basic/patterns/cancellation)
 
@@ -335,5 +344,5 @@ def _unpack(outcome: Any) -> msgspec.Raw:
         result: msgspec.Raw = outcome.result
         return result
     if isinstance(outcome, ErrorResponse):
-        raise RemoteProtocolError(outcome.error.code, outcome.error.message, outcome.error.data)
+        raise error_of(outcome)
     raise RemoteProtocolError(INTERNAL_ERROR, f"the server's response cannot be read: {outcome.message}")

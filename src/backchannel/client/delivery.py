@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import anyio
 
 from ..errors import ConnectionFailed, ConnectionLost, RemoteProtocolError
+from ..one_line import one_line
 from .call import Call
 from .connection import Connection
 from .transport import SessionGone
@@ -50,7 +51,7 @@ async def deliver(connection: Connection, call: Call, send: Callable[[], Awaitab
             call.at_risk = False
             if renewal is None or renewed:
                 raise
-            logger.info("%s is sent again in a new session: %s", call.method, error)
+            logger.info("%s is sent again in a new session: %s", one_line(call.method), one_line(error))
             renewal.lose(session)
             renewed = True
             continue
@@ -64,7 +65,7 @@ async def deliver(connection: Connection, call: Call, send: Callable[[], Awaitab
             pause = next(pauses, None)
             if pause is None or connection.lost is not None or (arrived and call.asked):
                 raise
-            logger.info("%s is sent again: %s", call.method, error)
+            logger.info("%s is sent again: %s", one_line(call.method), one_line(error))
         with call.held():
             await anyio.sleep(pause)
 

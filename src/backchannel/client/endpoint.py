@@ -28,6 +28,8 @@ _LINGER = 1.0  # seconds that a response gets to end after its reader has left
 _REDIRECTS = 3
 _LARGE = 2**16  # bytes; a longer body is sent in pieces
 _MOVED = frozenset({301, 302, 307, 308})
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+"""What OpenSSL calls an answer that is not TLS."""
 
 
 class Endpoint:
@@ -105,7 +107,8 @@ class Endpoint:
         except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
             cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
             what = cause or f"the proxy answered with HTTP {getattr(error, 'status', 'nothing')}"
-            raise ConnectionFailed(f"cannot connect to {self.name}: {what}") from error
+            hint = "; the port may speak plain HTTP: try http://" if getattr(cause, "reason", "") in _NO_TLS else ""
+            raise ConnectionFailed(f"cannot connect to {self.name}: {what}{hint}") from error
         except aiohttp.ClientResponseError as error:
             raise ConnectionLost(f"{self.name} answered with something that is not HTTP") from error
         except (aiohttp.ClientError, OSError) as error:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
-from ..errors import INTERNAL_ERROR, INVALID_PARAMS, LocalProtocolError, RemoteProtocolError
+from ..errors import INTERNAL_ERROR, INVALID_PARAMS, ConfigurationError, LocalProtocolError, RemoteProtocolError
 from ..protocol.types.completion import CompleteResult, Completion
 from ..protocol.types.prompts import GetPromptResult, ListPromptsResult, Prompt, decode_get_prompt_result
 from ..protocol.types.resources import (
@@ -199,9 +199,12 @@ class Features(ABC):
         content as a dict, True for a yes, False or "decline", None or "cancel"; a text or CreateMessageResult for
         sampling; paths for roots. What is left out the server asks again.  options: as for `begin`.
 
-        Raises: as `request`; LocalProtocolError, before anything is sent, for an answer to no question, or that breaks
-        its schema.
+        Raises: as `request`; before anything is sent, LocalProtocolError for an answer to no question, or that breaks
+        its schema, and ConfigurationError for what is no Pending.
         """
+        if not isinstance(pending, Pending):
+            text = "resume goes on with a Pending, of `begin` or of an exception (`error.pending`)"
+            raise ConfigurationError(f"{text}, not with {type(pending).__name__}")
         result: T | Pending[T] = await self._by_hand(pending.answered(answers or {}), options)
         return result
 
@@ -214,20 +217,20 @@ class Features(ABC):
             self._tools.check(pending.params.get("name", ""), result)
         return result
 
-    def tools(self) -> AsyncIterator[Tool]:
-        """All tools, page by page: `async for tool in client.tools()` (server/tools, Listing Tools). Raises: as
-        `request`."""
+    def tools(self) -> Listing[Tool]:
+        """All tools, page by page: `async for tool in client.tools()`, or as a list: `await client.tools()`
+        (server/tools, Listing Tools). Raises: as `request`."""
         return Listing(self._page, "tools/list", ListToolsResult, "tools", self._tools.take)
 
-    def prompts(self) -> AsyncIterator[Prompt]:
+    def prompts(self) -> Listing[Prompt]:
         """All prompts, page by page (server/prompts, Listing Prompts). Raises: as `request`."""
         return Listing(self._page, "prompts/list", ListPromptsResult, "prompts")
 
-    def resources(self) -> AsyncIterator[Resource]:
+    def resources(self) -> Listing[Resource]:
         """All resources, page by page (server/resources, Listing Resources). Raises: as `request`."""
         return Listing(self._page, "resources/list", ListResourcesResult, "resources")
 
-    def resource_templates(self) -> AsyncIterator[ResourceTemplate]:
+    def resource_templates(self) -> Listing[ResourceTemplate]:
         """All resource templates, page by page (server/resources, Resource Templates). Raises: as `request`."""
         return Listing(self._page, "resources/templates/list", ListResourceTemplatesResult, "resource_templates")
 

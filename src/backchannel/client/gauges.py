@@ -16,7 +16,8 @@ class Gauges:
     calls: requests that wait for their result, over all their rounds.  questions: those that are answered, or wait for
     their turn.  streams: responses over HTTP that are waited for or read.  subscriptions: `listen` blocks that are
     open.  Over all of the present connection: reconnects: streams that were taken up again and sessions that were
-    begun anew.  dropped: messages from the server that nobody waited for, or that were none.
+    begun anew.  dropped: messages from the server that nobody waited for, that were none, or that came faster than they
+    could be taken.
     """
 
     calls: int = 0

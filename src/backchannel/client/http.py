@@ -26,6 +26,7 @@ from ..errors import (
     RemoteProtocolError,
 )
 from ..nursery import Nursery
+from ..one_line import one_line
 from ..protocol.http import JSON, SSE
 from ..protocol.jsonrpc import ErrorResponse, Malformed, Message, Request, Response, decode
 from ..protocol.lines import Oversized
@@ -258,13 +259,13 @@ class HttpTransport:
                 except SessionGone as error:
                     if cursor.connections and self._lost is not None:
                         return self._lost(error)
-                    return logger.warning("no stream of notifications: %s", error)
+                    return logger.warning("no stream of notifications: %s", one_line(error))
                 except (RemoteProtocolError, AuthRequired) as error:
                     status = error.status if isinstance(error, RemoteProtocolError) else 401
                     if status == 405:  # "the server does not offer an SSE stream at this endpoint" (2025-11-25)
                         return
                     if status < 500:
-                        return logger.warning("no stream of notifications: %s", error)
+                        return logger.warning("no stream of notifications: %s", one_line(error))
                     failures += 1
                 except (ConnectionFailed, ConnectionLost):
                     failures += 1
@@ -324,7 +325,7 @@ class HttpTransport:
                 raise error_of(message, 200)
             if isinstance(message, Malformed) and message.id is None and (large or is_junk(message, data)):
                 self.dropped += 1
-                logger.warning("%s sent an event that was skipped: %s", self._endpoint.name, message.message)
+                logger.warning("%s sent an event that was skipped: %s", self._endpoint.name, one_line(message.message))
             else:
                 self._hand_on(message)
                 answered = answered or _answers(message, request)

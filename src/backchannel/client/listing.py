@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -16,7 +16,8 @@ MAX_PAGES = 1000
 
 
 class Listing(Generic[T]):
-    """An async iterator over all items. It fetches a page when one is needed, so it may be left at any item.
+    """An async iterator over all items; awaited, a list of them. It fetches a page when one is needed, so it may be
+    left at any item.
 
     fetch: sends a request of `method`.  page: the type of its result.  member: the field of `page` with the items.
     keep: takes the items of each page as they come, and gives those that are to be seen.
@@ -41,6 +42,12 @@ class Listing(Generic[T]):
 
     def __aiter__(self) -> Listing[T]:
         return self
+
+    def __await__(self) -> Generator[Any, Any, list[T]]:
+        return self._all().__await__()
+
+    async def _all(self) -> list[T]:
+        return [item async for item in self]
 
     async def __anext__(self) -> T:
         while not self._items:

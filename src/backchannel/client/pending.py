@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ..errors import INVALID_PARAMS, LocalProtocolError
+from ..errors import INVALID_PARAMS, LocalProtocolError, RemoteProtocolError
 from ..protocol.jsonrpc import encode
 from ..protocol.types.base import Wire
 from .asked import Asked
@@ -65,9 +65,9 @@ class Pending(Generic[T]):
         does with the object meanwhile. Raises: LocalProtocolError for what JSON cannot carry."""
         try:
             frozen: dict[str, Any] = {name: msgspec.Raw(encode(value)) for name, value in params.items()}
+            return cls(method, _with_meta(frozen))
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise LocalProtocolError(INVALID_PARAMS, f"{method} cannot be sent as JSON: {error}") from error
-        return cls(method, _thawed(frozen, "_meta"))
 
     @property
     def params(self) -> dict[str, Any]:
@@ -146,18 +146,18 @@ class Pending(Generic[T]):
         """What `to_json` gave. Raises: LocalProtocolError."""
         try:
             saved = msgspec.json.decode(text, type=_Saved)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            if saved.format != _FORMAT:
+                raise LocalProtocolError(INVALID_PARAMS, f"a pending call of the unknown format {saved.format}")
+            return cls(
+                saved.method,
+                _with_meta(saved.params),
+                _unpacked(saved.questions),
+                saved.state,
+                earlier=_unpacked(saved.earlier),
+                answers=saved.answers,
+            )
+        except (TypeError, msgspec.DecodeError, UnicodeError, RecursionError, RemoteProtocolError) as error:
             raise LocalProtocolError(INVALID_PARAMS, f"this is no pending call: {error}") from error
-        if saved.format != _FORMAT:
-            raise LocalProtocolError(INVALID_PARAMS, f"a pending call of the unknown format {saved.format}")
-        return cls(
-            saved.method,
-            _thawed(saved.params, "_meta"),
-            _unpacked(saved.questions),
-            saved.state,
-            earlier=_unpacked(saved.earlier),
-            answers=saved.answers,
-        )
 
     def __repr__(self) -> str:
         return f"<Pending {self.method}: {', '.join(map(repr, self.questions)) or 'nothing asked'}>"
@@ -169,6 +169,14 @@ def _thawed(frozen: Mapping[str, Any], *names: str) -> dict[str, Any]:
         name: msgspec.json.decode(value) if name in names and isinstance(value, msgspec.Raw) else value
         for name, value in frozen.items()
     }
+
+
+def _with_meta(frozen: Mapping[str, Any]) -> dict[str, Any]:
+    """Params whose `_meta` is an object, or null. Raises: TypeError where it is something else."""
+    thawed = _thawed(frozen, "_meta")
+    if not isinstance(thawed.get("_meta"), dict | None):
+        raise TypeError("its _meta is no object")
+    return thawed
 
 
 def _packed(questions: Mapping[str, Asked]) -> dict[str, _Question]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from ..errors import AuthRequired, RemoteProtocolError
+from ..errors import MISSING_CLIENT_CAPABILITY, AuthRequired, RemoteProtocolError
 from ..protocol.jsonrpc import ErrorResponse, decode
 
 if TYPE_CHECKING:
@@ -12,6 +13,16 @@ if TYPE_CHECKING:
 
 _LONGEST = 2**20
 USUAL = "/mcp"
+_GIVEN = {
+    "elicitation": {"": "elicit=...", "form": "elicit=...", "url": "elicit_url=..."},
+    "sampling": {
+        "": "sample=...",
+        "tools": "sample=..., sample_tools=True",
+        "context": "sample=..., sample_context=True",
+    },
+    "roots": {"": "roots=[...]"},
+}
+"""Capability -> what declares it, and its parts."""
 _NOWHERE = f"is the endpoint {USUAL}?"
 
 
@@ -41,6 +52,21 @@ def refusal(name: str, response: aiohttp.ClientResponse, body: bytes) -> RemoteP
     return RemoteProtocolError(0, text, status=status)
 
 
-def error_of(message: ErrorResponse, status: int) -> RemoteProtocolError:
-    """The error of a response that came with this HTTP status."""
-    return RemoteProtocolError(message.error.code, message.error.message, message.error.data, status=status)
+def error_of(message: ErrorResponse, status: int = 200) -> RemoteProtocolError:
+    """The error of a response that came with this HTTP status; for what this Client lacks it says how that is given."""
+    code, text, data = message.error.code, message.error.message, message.error.data
+    missing = data.get("requiredCapabilities") if isinstance(data, Mapping) else None
+    if code == MISSING_CLIENT_CAPABILITY and isinstance(missing, Mapping) and (give := _arguments(missing)):
+        text = f"{text}; to answer such questions give Client({give})"
+    return RemoteProtocolError(code, text, data, status=status)
+
+
+def _arguments(missing: Mapping[str, Any]) -> str:
+    """What a Client is given to have these capabilities."""
+    found = []
+    for name in ("elicitation", "sampling", "roots"):
+        inner = missing.get(name)
+        if name in missing:
+            within = [key for key in _GIVEN.get(name, {}) if isinstance(inner, Mapping) and key in inner]
+            found += [_GIVEN[name][key] for key in within or [""]]
+    return ", ".join(found)

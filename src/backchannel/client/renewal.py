@@ -9,6 +9,7 @@ from contextvars import Context
 
 from ..errors import BackchannelError, ConnectionFailed, ConnectionLost, RequestTimeout
 from ..nursery import Nursery
+from ..one_line import one_line
 from ..waiter import Waiter
 from .transport import SessionGone
 
@@ -72,7 +73,7 @@ class Renewal:
             logger.info("the server had lost the session; a new one has begun")
             waiter.resolve(None)
         except BackchannelError as error:
-            logger.warning("the server has lost the session, and no new one has begun: %s", error)
+            logger.warning("the server has lost the session, and no new one has begun: %s", one_line(error))
             failure = error
         finally:
             self._under_way = None

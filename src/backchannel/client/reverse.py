@@ -5,17 +5,21 @@ after its turn. Which call it belongs to, its message does not say. On HTTP the 
 task that sent the request: the question holds that call's clock, and is withdrawn if that call is given up, for its
 stream is closed then and the server cannot say so any more. Elsewhere the idle clocks of all calls stand still while
 one is answered: a time-out that comes late costs a wait, one that comes too early costs the call.
+
+What is open, and what waits to be sent, is bounded, whatever the server sends.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Callable, Collection
 
 import anyio
 
 from ..errors import (
     INTERNAL_ERROR,
+    INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     BackchannelError,
@@ -24,6 +28,7 @@ from ..errors import (
     RemoteProtocolError,
 )
 from ..nursery import Nursery, being_cancelled
+from ..one_line import one_line
 from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Message, Request, RequestId, Response
 from ..protocol.methods import METHODS, Direction, lookup
 from ..protocol.peer import Peer
@@ -36,18 +41,34 @@ logger = logging.getLogger("backchannel.client")
 
 _ALWAYS = frozenset({"roots/list"})
 """What a strict client answers at any time, besides `ping`, which the Peer answers."""
-_FINAL = KeyboardInterrupt | SystemExit | GeneratorExit
+MOST_OPEN = 1000
+"""Questions that are open at once; what comes beyond is refused."""
+MOST_REPLIES = 10_000
+"""Responses that are known already and wait to be sent; what comes beyond is dropped."""
+_SENDERS = 8
+_FINAL = KeyboardInterrupt | SystemExit
 
 
 class ReverseCalls:
-    """Those of one connection.  strict: refuse what belongs to no call in flight."""
+    """Those of one connection.  strict: refuse what belongs to no call in flight.  drop: called for each response that
+    is not sent."""
 
-    def __init__(self, peer: Peer, answers: Answers, transport: Transport, nursery: Nursery, strict: bool):
+    def __init__(
+        self,
+        peer: Peer,
+        answers: Answers,
+        transport: Transport,
+        nursery: Nursery,
+        strict: bool,
+        drop: Callable[[], None],
+    ):
         self._peer = peer
         self._answers = answers
         self._transport = transport
         self._nursery = nursery
         self._strict = strict
+        self._drop = drop
+        self._replies: deque[Response | ErrorResponse] = deque()
 
     def take(self, request: Request, version: Version | None, asking: Call | None, calls: Collection[Call]) -> None:
         """One has come: answer it in a task of its own.
@@ -58,6 +79,8 @@ class ReverseCalls:
             self._check(request.method, version, asking, calls)
             question = self._answers.read(request.method, request.params)
         except RemoteProtocolError as error:
+            if error.code == INVALID_PARAMS:
+                logger.warning("refused what the server asks: %s", one_line(error))
             self._peer.finish(request.id)
             self.reply(_failure(request.id, error))
             return
@@ -74,6 +97,8 @@ class ReverseCalls:
 
     def _check(self, method: str, version: Version | None, asking: Call | None, calls: Collection[Call]) -> None:
         """Raises: RemoteProtocolError if the server may not ask this, or not now."""
+        if self._nursery.count(self._serve) >= MOST_OPEN:
+            raise RemoteProtocolError(INTERNAL_ERROR, "too many questions are open")
         if version is not None and method in METHODS and lookup(method, version, Direction.SERVER) is None:
             raise RemoteProtocolError(METHOD_NOT_FOUND, f"protocol version {version} has no {method}")
         in_a_call = asking is not None if self._transport.request_streams else bool(calls)
@@ -108,17 +133,25 @@ class ReverseCalls:
         """Send a response that is known already."""
         if message.id is None:
             return  # it answers nothing that the other side could name
-        self._nursery.start(self._deliver, message)
+        if len(self._replies) >= MOST_REPLIES:
+            return self._drop()
+        self._replies.append(message)
+        if self._nursery.count(self._send_replies) < _SENDERS:
+            self._nursery.start(self._send_replies)
+
+    async def _send_replies(self) -> None:
+        while self._replies:
+            await self._deliver(self._replies.popleft())
 
     async def _deliver(self, message: Message) -> None:
         try:
             await self._transport.send(message)
         except LocalProtocolError as error:
-            logger.error("an answer to the server could not be sent: %s", error)
+            logger.error("an answer to the server could not be sent: %s", one_line(error))
             if isinstance(message, Response):
                 await self._deliver(_failure(message.id, ProtocolError(INTERNAL_ERROR, "the answer has no JSON form")))
         except BackchannelError as error:
-            logger.warning("an answer to the server was not delivered: %s", error)
+            logger.warning("an answer to the server was not delivered: %s", one_line(error))
 
 
 def _failure(id: RequestId, error: ProtocolError) -> ErrorResponse:

@@ -11,6 +11,7 @@ import anyio.lowlevel
 import msgspec
 
 from ..errors import INTERNAL_ERROR, INVALID_REQUEST, LocalProtocolError, RemoteProtocolError, TooManyRounds
+from ..nursery import being_cancelled
 from ..protocol.jsonrpc import encode
 from ..protocol.methods import METHODS
 from ..protocol.types.mrtr import ReceivedResult
@@ -23,6 +24,7 @@ from .connection import Connection, Progress
 from .delivery import deliver
 from .pages import Completions, pages_of
 from .pending import Pending
+from .reverse import MOST_OPEN
 from .rising import Rising
 from .tools import KnownTools
 
@@ -164,10 +166,13 @@ async def _visit(connection: Connection, call: Call, pages: Mapping[str, Asked])
 
 async def answer_all(answers: Answers, asked: Mapping[str, Asked]) -> dict[str, Any]:
     """Answer all questions of one round at once, begun in the order of the map. If there is one that cannot be
-    answered, none is asked.
+    answered, or if they are too many, none is asked.
 
     Raises: RemoteProtocolError, and what the first failing handler raised; the others are cancelled.
     """
+    if len(asked) > MOST_OPEN:
+        text = f"the server asks {len(asked)} questions at once; this client answers at most {MOST_OPEN}"
+        raise RemoteProtocolError(INTERNAL_ERROR, text)
     questions = {key: answers.take(one) for key, one in asked.items()}
     for question in questions.values():
         question.queue(nested=answers.nested)
@@ -180,7 +185,7 @@ async def answer_all(answers: Answers, asked: Mapping[str, Asked]) -> dict[str, 
         try:
             responses[key] = await question.answer()
         except BaseException as error:
-            if isinstance(error, anyio.get_cancelled_exc_class()):
+            if isinstance(error, anyio.get_cancelled_exc_class()) and being_cancelled():
                 raise
             failures.append(error)
             group.cancel_scope.cancel()

@@ -24,6 +24,7 @@ from ..errors import (
     RemoteProtocolError,
 )
 from ..nursery import Nursery
+from ..one_line import one_line
 from ..protocol.http import JSON, SSE
 from ..protocol.jsonrpc import Malformed, Message, Request
 from ..protocol.lines import Oversized
@@ -164,7 +165,7 @@ class SseTransport:
             messages = read(data, self._version) if data and event.event == "message" else []
         for message in messages:
             if isinstance(message, Malformed) and message.id is None and is_junk(message, data):
-                logger.warning("%s sent an event that was skipped: %s", self._stream.name, message.message)
+                logger.warning("%s sent an event that was skipped: %s", self._stream.name, one_line(message.message))
             else:
                 self._receive(message)
 
@@ -238,7 +239,7 @@ class Fallback:
             await other.open(*self._ears)
             self.current, self._settled = other, True
         except BackchannelError as error:
-            logger.debug("nor is it a server of 2024-11-05: %s", error)
+            logger.debug("nor is it a server of 2024-11-05: %s", one_line(error))
         finally:
             with anyio.CancelScope(shield=True):
                 await (self.first if self.current is other else other).close()

@@ -24,6 +24,7 @@ import msgspec
 
 from ..errors import ConfigurationError, ConnectionFailed, ConnectionLost
 from ..nursery import Nursery
+from ..one_line import one_line
 from ..protocol.jsonrpc import Malformed, Message
 from ..protocol.lines import LineDecoder, Oversized, encode_line
 from ..protocol.versions import Version
@@ -343,7 +344,7 @@ class StdioTransport:
             return
         why = f"the server {self.server.label!r} {child.how_it_ended()}"
         if lines := self.stderr.rstrip().splitlines()[-_SHOWN_LINES:]:
-            why += "; the end of its stderr:\n" + "\n".join(f"  {line[:1000]}" for line in lines)
+            why += "; the end of its stderr:\n" + "\n".join(f"  {one_line(line)}" for line in lines)
         self._fail(why)
         self._deaths = 1 if lived > _STABLE else self._deaths + 1
         if self._deaths <= self.server.restart:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter
 from functools import partial
 
 import anyio
 
-from ..errors import RemoteProtocolError
+from ..errors import BackchannelError, RemoteProtocolError
+from ..one_line import one_line
 from .connection import Connection
 from .delivery import deliver
 
 logger = logging.getLogger("backchannel.client")
 _SUBSCRIBE = "resources/subscribe"
+_LAST_WORD = 1.0  # seconds for a subscription that was broken off to be taken back
 
 
 class Subscribed:
@@ -29,7 +32,11 @@ class Subscribed:
         """One more reader. Raises: RemoteProtocolError, ConnectionLost, RequestTimeout."""
         async with self._lock:
             if not self._readers[uri]:
-                await self._ask(_SUBSCRIBE, uri)
+                try:
+                    await self._ask(_SUBSCRIBE, uri)
+                except anyio.get_cancelled_exc_class():
+                    await self._take_back(uri)
+                    raise
             self._readers[uri] += 1
 
     async def remove(self, uri: str) -> None:
@@ -39,6 +46,11 @@ class Subscribed:
             if not self._readers[uri]:
                 del self._readers[uri]
                 await self._ask("resources/unsubscribe", uri)
+
+    async def _take_back(self, uri: str) -> None:
+        """Whoever asked does not want it any more, and the server may have heard."""
+        with anyio.move_on_after(_LAST_WORD, shield=True), contextlib.suppress(BackchannelError):
+            await self._ask("resources/unsubscribe", uri)
 
     @property
     def uris(self) -> list[str]:
@@ -53,7 +65,7 @@ class Subscribed:
                 try:
                     await self._connection.request(_SUBSCRIBE, {"uri": uri}, call)
                 except RemoteProtocolError as error:
-                    logger.warning("the server tells nothing of %s any more: %s", uri[:200], error)
+                    logger.warning("the server tells nothing of %s any more: %s", one_line(uri), one_line(error))
 
     async def _ask(self, method: str, uri: str) -> None:
         with self._connection.call(method, self._timeout) as call:

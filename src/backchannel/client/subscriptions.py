@@ -19,6 +19,7 @@ import anyio
 import msgspec
 
 from ..errors import BackchannelError, ConfigurationError, ConnectionLost, RemoteProtocolError
+from ..one_line import one_line
 from ..protocol.jsonrpc import Notification, RequestId, encode
 from ..protocol.types.subscriptions import SUBSCRIPTION_ID, Filter
 from ..waiter import Waiter
@@ -203,7 +204,7 @@ def _read(notification: Notification) -> _Told | None:
     try:
         return msgspec.json.decode(notification.params or b"{}", type=_Told)
     except (msgspec.DecodeError, RecursionError):
-        logger.debug("%s with malformed params", notification.method)
+        logger.debug("%s with malformed params", one_line(notification.method))
         return None
 
 
@@ -344,7 +345,7 @@ class _Session:
         try:
             await self._subscribed.add(uri)
         except RemoteProtocolError as error:
-            logger.warning("the server tells nothing of %s: %s", uri[:200], error)
+            logger.warning("the server tells nothing of %s: %s", one_line(uri), one_line(error))
         else:
             self._held.append(uri)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..errors import HEADER_MISMATCH, INTERNAL_ERROR, BackchannelError, RemoteProtocolError
+from ..one_line import one_line
 from ..protocol.jsonrpc import Notification
 from ..protocol.param_headers import ParamHeader, mirror, param_headers
 from ..protocol.types.tools import CallToolResult, ListToolsResult, Tool
@@ -78,7 +79,7 @@ class KnownTools:
     def _warn(self, name: str, what: str) -> None:
         if (name, what) not in self._warned:
             self._warned.add((name, what))
-            logger.warning("the tool %r %s", name[:200], what[:500])
+            logger.warning("the tool %.200r %s", name, one_line(what))
 
     async def send(
         self, connection: Connection, call: Call, params: dict[str, Any], progress: Progress | None

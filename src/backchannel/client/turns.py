@@ -6,7 +6,7 @@ any order. A turn is called when there is room and the one before it has begun, 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from types import TracebackType
 
 import anyio
@@ -20,14 +20,14 @@ class Turns:
 
     def __init__(self, limit: int):
         self._free = limit
-        self._queue: deque[Turn] = deque()
+        self._queue: OrderedDict[Turn, None] = OrderedDict()
         self._called: Turn | None = None
 
     def take(self, *, counted: bool = True) -> Turn:
         """The last place in the queue. Who takes it has to enter it. counted: False for what must not wait."""
         turn = Turn(self if counted else None)
         if counted:
-            self._queue.append(turn)
+            self._queue[turn] = None
             self._call()
         return turn
 
@@ -39,7 +39,7 @@ class Turns:
     def ended(self, turn: Turn) -> None:
         """This turn is over, or is not wanted any more."""
         if turn in self._queue:
-            self._queue.remove(turn)
+            del self._queue[turn]
             return
         if turn is self._called:
             self._called = None
@@ -49,7 +49,7 @@ class Turns:
     def _call(self) -> None:
         if self._queue and self._free > 0 and self._called is None:
             self._free -= 1
-            self._called = self._queue.popleft()
+            self._called, _ = self._queue.popitem(last=False)
             self._called.ready.resolve(None)
 
 
