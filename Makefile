@@ -8,7 +8,7 @@ VENV = test -x $(BIN)/pip || { $(PYTHON) -c '$(OLD)' && $(PYTHON) -m venv .venv;
 # Pyright would ask the network whether there is a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: demo test unit check rules
+.PHONY: demo test unit check rules soak bench bench-quick
 
 demo: .venv/.demo            ## a server and a client talking, in the terminal
 	$(BIN)/backchannel demo
@@ -28,6 +28,15 @@ check: .venv/.dev            ## style, types, layers, documentation samples
 
 rules: .venv/.dev            ## rule and case -> tests; fails where one that is due has none
 	$(BIN)/python scripts/rules.py
+
+soak: .venv/.dev            ## a minute: many clients that misbehave at random; fails where they leave something behind
+	$(BIN)/python scripts/soak.py --seconds 60 --clients 200
+
+bench: .venv/.dev            ## half an hour: what it costs, beside its peers and floors; writes docs/performance.md
+	$(BIN)/python -m bench
+
+bench-quick: .venv/.dev            ## three minutes: the same from short runs; writes nothing
+	$(BIN)/python -m bench --quick
 
 .venv/.demo: pyproject.toml
 	$(VENV)
