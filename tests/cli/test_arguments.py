@@ -48,8 +48,7 @@ SCHEMA: dict[str, Any] = {
         ("free=12", 12),
         ("free=twelve", "twelve"),
         ("any=true", True),
-        ("unknown=yes", "yes"),
-        ("unknown=1", 1),
+        ("unknown:=1", 1),
     ],
 )
 def test_arguments_are_read_as_the_schema_has_them(given: str, value: Any) -> None:
@@ -66,3 +65,18 @@ def test_several() -> None:
 def test_what_cannot_be_read_is_a_usage_error(given: str) -> None:
     with pytest.raises(ConfigurationError):
         parse([given], SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{}, {**SCHEMA, "additionalProperties": True}, {**SCHEMA, "allOf": [{"$ref": "#/$defs/a"}]}],
+    ids=["empty", "additional", "composed"],
+)
+def test_names_that_the_schema_leaves_open(schema: dict[str, Any]) -> None:
+    assert parse(["unknown=yes", "other=1"], schema) == {"unknown": "yes", "other": 1}
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, {"additionalProperties": False, "properties": {"text": {}}}])
+def test_names_that_the_schema_does_not_have(schema: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"the tool has no argument 'txet'; did you mean 'text'\?"):
+        parse(["txet=yes"], schema)

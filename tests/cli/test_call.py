@@ -59,6 +59,7 @@ def shown() -> str:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     (tmp_path / "tools.py").write_text(SERVER, encoding="utf-8")
+    (tmp_path / "bad.py").write_text("server = (", encoding="utf-8")
     return tmp_path
 
 
@@ -116,6 +117,10 @@ def test_a_tool_that_fails(place: Path) -> None:
         (["tools.py", "ecco"], 2, "the server has no tool 'ecco'; did you mean 'echo'?"),
         (["tools.py", "zzz"], 2, "it has echo, fail"),
         (["tools.py", "echo", "text"], 2, "'text' is no argument: give key=value"),
+        (["tools.py", "echo", "txet=a"], 2, "the tool 'echo' has no argument 'txet'; did you mean 'text'?"),
+        (["tools.py", "fail", "a=b"], 2, "the tool 'fail' has no argument 'a'; it has none"),
+        (["bad.py", "echo"], 2, "cannot import bad.py: bad.py:1: SyntaxError: "),
+        (["bad:server", "echo"], 2, "cannot import bad: bad.py:1: SyntaxError: "),
         (["tools.py", "echo", "count=many"], 2, "the argument 'count' takes an integer, not 'many'"),
         (["tools.py", "echo", "--log-level", "loud"], 2, "there is no log level 'loud'; give one of debug, info"),
         (["tools.py", "echo", "--version", "1999-12-31"], 2, "'1999-12-31'; give one of auto, legacy, modern, 20"),
@@ -174,6 +179,82 @@ def test_variables_of_a_command(place: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "1 2\n"), done.stderr
 
 
+def test_a_server_without_sessions(place: Path) -> None:
+    with served("tools.py", "--workers", "2", cwd=place, quiet=False) as url:
+        done = backchannel("call", url, "echo", "text=a", "--version", "legacy", cwd=place)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "a\n", "")
+        done = backchannel("list", url, "--version", "legacy", "--log-level", "info", cwd=place)
+        assert done.returncode == 4 and "logging/setLevel needs a session" in done.stderr
+
+
+DYING = """
+import os
+from backchannel import Server
+
+server = Server("dying")
+
+@server.tool
+def die() -> None:
+    os._exit(7)
+"""
+
+
+@pytest.mark.parametrize("version", ["legacy", "modern"])
+def test_a_server_that_dies_under_a_call(place: Path, version: str) -> None:
+    (place / "dying.py").write_text(DYING, encoding="utf-8")
+    done = backchannel("call", shlex.join([*COMMAND, "run", "dying.py"]), "die", "--version", version, cwd=place)
+    assert done.returncode == 3
+    assert "nothing says whether 'die' ran" in done.stderr and "code 7" in done.stderr
+    assert "resume" not in done.stderr and "Traceback" not in done.stderr
+
+
+PAGES = """
+from backchannel import Context, ElicitUrl, Server
+
+server = Server("pages")
+
+@server.tool
+async def visit(ctx: Context, url: str) -> str:
+    page = ElicitUrl("Sign in", "https://example.com")
+    page.url = url  # unchecked, as other servers may be
+    return type(await ctx.ask(page)).__name__
+"""
+
+
+@pytest.mark.parametrize("version", ["legacy", "modern"])
+def test_pages_to_open(place: Path, version: str) -> None:
+    (place / "pages.py").write_text(PAGES, encoding="utf-8")
+    visit = ["call", shlex.join([*COMMAND, "run", "pages.py"]), "visit", "--version", version]
+    done = backchannel(*visit, "url=https://ex\u00e4mple.com/in", cwd=place, typed="y\n")
+    assert (done.returncode, done.stdout) == (0, "Accepted\n"), done.stderr
+    assert "(on the host ex\u00e4mple.com, which is xn--exmple-cua.com)" in done.stderr
+    for url, why in (("javascript:alert(1)", "javascript:"), ("file:///a", "file:"), ("https:///a", "no host")):
+        done = backchannel(*visit, f"url={url}", cwd=place, typed="y\n")
+        assert done.returncode in (1, 4)
+        assert [line for line in done.stderr.splitlines() if why in line and url in line], done.stderr
+        assert "Open this page" not in done.stderr
+
+
+def test_credentials_that_are_missing(place: Path) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_error(401)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
+        thread = threading.Thread(target=web.serve_forever)
+        thread.start()
+        address = f"127.0.0.1:{web.server_port}/mcp"
+        done = backchannel("list", f"http://{address}", cwd=place)
+        plain = backchannel("list", f"https://{address}", cwd=place)
+        web.shutdown()
+        thread.join()
+    assert done.returncode == 3 and "(HTTP 401); give --header 'Authorization: Bearer TOKEN'" in done.stderr
+    assert plain.returncode == 3 and "the port may speak plain HTTP: try http://" in plain.stderr
+
+
 def test_headers(place: Path) -> None:
     seen: list[str | None] = []
 
@@ -196,7 +277,7 @@ def test_headers(place: Path) -> None:
     assert set(seen) == {"a: b"}
 
 
-@pytest.mark.parametrize("command", ["list", "call", "read", "prompt", "listen"])
+@pytest.mark.parametrize("command", ["list", "call", "read", "prompt", "complete", "listen"])
 def test_help_says_what_there_is(command: str) -> None:
     text = " ".join(backchannel(command, "--help").stdout.split())
     assert all(

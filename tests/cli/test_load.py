@@ -73,9 +73,23 @@ def test_what_is_missing_is_said(given: str, why: str) -> None:
         load(given)
 
 
-def test_a_failure_inside_the_module_stays_what_it_is() -> None:
-    with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
-        load("place_bad.py:server")
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("import no_such_dependency", "place_bad.py:1: ModuleNotFoundError: No module named 'no_such_dependency'"),
+        ("\n\nx = (1", r"place_bad.py:3: SyntaxError: '\(' was never closed"),
+        ("import json\njson.loads('no')", "place_bad.py:2: JSONDecodeError: Expecting value"),
+        (
+            "from backchannel import Server\nserver = Server('a')\nserver.add_tool(3)",
+            "place_bad.py:3: ConfigurationError: ",
+        ),
+    ],
+)
+@pytest.mark.parametrize("given", ["place_bad.py", "place_bad:server"])
+def test_a_failure_inside_the_module_has_its_line(place: Path, given: str, source: str, why: str) -> None:
+    (place / "place_bad.py").write_text(source, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=f"^cannot import place_bad.*: {why}"):
+        load(given)
 
 
 def test_a_file_named_like_a_loaded_module_does_not_replace_it(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""`backchannel list`, `read`, `prompt` and `listen`."""
+"""`backchannel list`, `read`, `prompt`, `complete` and `listen`."""
 
 import json
 import os
@@ -38,6 +38,10 @@ async def summarise(ctx: Context, id: str) -> str:
     """Summarise a note."""
     words = (await ctx.elicit("How many words?", int)).unwrap()
     return f"Summarise note {id} in {words} words"
+
+@server.completion("summarise", "id")
+def ids(value: str, known: dict[str, str]) -> list[str]:
+    return [*(id for id in ("1", "12", "2") if id.startswith(value)), *known]
 '''
 
 
@@ -81,7 +85,7 @@ def test_read(place: Path) -> None:
 
 def test_read_what_is_not_there(place: Path) -> None:
     done = backchannel("read", "notes.py", "note://none", cwd=place)
-    assert done.returncode == 4 and "Resource not found" in done.stderr
+    assert done.returncode == 4 and "note://none: Resource not found" in done.stderr
 
 
 @pytest.mark.parametrize("version", ["legacy", "modern"])
@@ -102,7 +106,23 @@ def test_prompt_as_json(place: Path) -> None:
 
 def test_a_prompt_that_is_not_there(place: Path) -> None:
     done = backchannel("prompt", "notes.py", "sumarise", cwd=place)
-    assert done.returncode == 4 and "sumarise" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2
+    assert done.stderr == "backchannel: the server has no prompt 'sumarise'; did you mean 'summarise'?\n"
+    (place / "bare.py").write_text("from backchannel import Server\nserver = Server('bare')\n", encoding="utf-8")
+    done = backchannel("prompt", "bare.py", "summarise", cwd=place)
+    assert done.returncode == 2 and "the server has no prompt 'summarise'; it has none" in done.stderr
+    done = backchannel("prompt", "notes.py", "summarise", "ids=1", cwd=place)
+    assert done.returncode == 2 and "the prompt 'summarise' has no argument 'ids'; did you mean 'id'?" in done.stderr
+
+
+def test_complete(place: Path) -> None:
+    done = backchannel("complete", "notes.py", "--prompt", "summarise", "id=1", cwd=place)
+    assert (done.returncode, done.stdout) == (0, "1\n12\n"), done.stderr
+    done = backchannel("complete", "notes.py", "--prompt", "summarise", "words=3", "id=", "--json", cwd=place)
+    assert json.loads(done.stdout)["values"] == ["1", "12", "2", "words"]
+    for wrong in (["id=1"], ["--prompt", "summarise"], ["--prompt", "a", "--template", "b", "id="]):
+        done = backchannel("complete", "notes.py", *wrong, cwd=place)
+        assert done.returncode == 2 and "give --prompt NAME or --template URI" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["list", "read", "prompt"])

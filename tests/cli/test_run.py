@@ -24,10 +24,17 @@ def add(a: int, b: int = 1) -> int:
     return a + b
 """
 
+STORED = """
+from backchannel import MemoryStateStore, RequestState, Server
+server = Server("stored", state=RequestState(store=MemoryStateStore()))
+"""
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     (tmp_path / "noisy.py").write_text(SERVER, encoding="utf-8")
+    (tmp_path / "bad.py").write_text("\nimport no_such\n", encoding="utf-8")
+    (tmp_path / "stored.py").write_text(STORED, encoding="utf-8")
     return tmp_path
 
 
@@ -63,6 +70,11 @@ def test_http_ends_at_once_when_it_is_interrupted(place: Path) -> None:
         (["nothing.py"], "there is no file 'nothing.py'"),
         (["noisy.py:other"], "noisy.py has no 'other'"),
         (["noisy.py:add"], "noisy.py:add is not a backchannel.Server"),
+        (["bad.py"], "cannot import bad.py: bad.py:2: ModuleNotFoundError: No module named 'no_such'"),
+        (["bad.py", "--http", "127.0.0.1:0"], "cannot import bad.py: bad.py:2: ModuleNotFoundError"),
+        (["stored.py", "--http", "127.0.0.1:0", "--workers", "2"], "a MemoryStateStore is for one process"),
+        (["noisy.py", "--workers", "2"], "--workers is a number of processes"),
+        (["noisy.py", "--http", "127.0.0.1:0", "--workers", "0"], "--workers is a number of processes"),
         (["noisy.py", "--http", "here"], "'here' is no address to listen on"),
         ([], "SERVER"),
         (["noisy.py", "--https", "x"], "--https"),

@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio.lowlevel
 import pytest
 
-from backchannel import ConfigurationError, Context, Server
-from backchannel.testing import accept, check
+from backchannel import ConfigurationError, Context, Server, ToolError
+from backchannel.testing import ScriptError, accept, check
 from tests.testing.shop import Order
 from tests.testing.shop import server as shop
 
@@ -155,6 +155,42 @@ async def test_what_cannot_be_checked() -> None:
         await check(server, "count", era="modern")
 
 
-async def test_a_script_that_does_not_fit_is_a_result() -> None:
-    report = await check(server, "careful", people=[])
-    assert "ScriptError: the script has no answer" in report.results["live"]
+@server.tool
+async def breaks() -> str:
+    raise ToolError("no more beans")
+
+
+async def test_a_script_that_does_not_fit_is_raised() -> None:
+    with pytest.raises(ScriptError, match="the script has no answer to elicitation/create 'Which size"):
+        await check(server, "careful", people=[])
+    with pytest.raises(
+        ScriptError, match=r"nobody asked for: accept.*; the tool 'careful' gave .*'isError': True"
+    ) as it:
+        await check(server, "careful", {"nmae": "Bob"}, people=[M])
+    assert "nmae" in str(it.value)
+    with pytest.raises(ScriptError, match="nobody asked for"):
+        await check(server, "count", people=[M], before=ledger.clear)
+
+
+async def test_a_handler_that_asks_more_when_it_is_replayed_is_at_fault_and_not_the_script() -> None:
+    extra = Server("extra")
+    runs = itertools.count()
+
+    @extra.tool
+    async def growing(ctx: Context) -> str:
+        await ctx.elicit("First?", str)
+        if next(runs):
+            await ctx.elicit("Second?", str)
+        return "done"
+
+    report = await check(extra, "growing", people=[accept("a")])
+    assert not report.ok and "ScriptError" in str(report)
+
+
+async def test_runs_that_fail_are_not_ok_unless_that_is_what_is_tested() -> None:
+    report = await check(server, "breaks")
+    assert report.same and report.failed == ["live", "replayed", "replicas"] and not report.ok
+    assert "every run failed: {" in str(report) and "no more beans" in str(report) and "fails=True" in str(report)
+    assert (await check(server, "breaks", fails=True)).ok
+    report = await check(server, "count", before=ledger.clear, fails=True)
+    assert not report.ok and str(report) == "no run failed, and fails=True expects it"

@@ -1,11 +1,12 @@
 """People who answer by a script, and what they notice."""
 
 import re
-from typing import Any
+import traceback
+from typing import Any, Literal
 
 import pytest
 
-from backchannel import Client, Context, InvalidAnswer, RemoteProtocolError, Server
+from backchannel import Client, ConfigurationError, Context, InvalidAnswer, RemoteProtocolError, Server
 from backchannel.testing import (
     People,
     ScriptError,
@@ -71,6 +72,8 @@ async def test_each_kind_of_question_takes_the_answers_of_its_kind(era: str) -> 
         ({"Which": M}, "no answer to elicitation/create 'M for 42.'"),
         ({"Which": [M, M], "42": True}, r"nobody asked for: 'Which': accept\({'size': 'M'}\)"),
         ([M, True, decline(after=2)], r"nobody asked for: decline\(after=2\)"),
+        (["M", True], r"size: is required; a text counts as say\(...\), for a model: for a form write accept\('M'\)"),
+        (["M"], r"what is left: say\('M'\); a text counts as say\(...\), for a model: for a form write accept\('M'\)"),
         ([accept({"size": "XXL"})], r"accept\({'size': 'XXL'}\) is no answer to elicitation/create 'Which size"),
     ],
     ids=repr,
@@ -80,14 +83,28 @@ async def test_a_script_that_does_not_fit_fails_the_test(era: str, people: Any, 
         await order(era, people)
 
 
-async def test_the_script_is_what_failed_also_where_the_test_notices_first() -> None:
+@eras
+async def test_the_script_is_what_failed_also_where_the_test_notices_first(era: str) -> None:
     with pytest.raises(ScriptError, match="no answer to") as caught:
-        assert await order("legacy", [M]) == "Ada: M"
+        assert await order(era, [M]) == "Ada: M"
     assert caught.value.__cause__ is None
     with pytest.raises(ScriptError, match="no answer to") as caught:
         async with connect(server, era="legacy", people=[M]) as client:
             assert (await client.call_tool("order", {"name": "Ada"})).text == "Ada: M"
-    assert isinstance(caught.value.__cause__, AssertionError)
+    assert caught.value.__suppress_context__
+    assert caught.value.__notes__[0].startswith("After that the test failed: AssertionError: ")
+
+
+@eras
+async def test_an_error_in_the_script_shows_the_test_and_little_else(era: str) -> None:
+    with pytest.raises(ScriptError) as caught:
+        async with connect(server, era=era, people=[M]) as client:
+            assert (await client.call_tool("order", {"name": "Ada"})).text == "Ada: M"
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert frames[-1].filename == __file__ and "call_tool" in (frames[-1].line or "")
+    assert len(frames) < 8
+    assert "Traceback (most recent call last)" in (shown := "".join(traceback.format_exception(caught.value)))
+    assert shown.count("Traceback") == 1
 
 
 async def test_a_failure_of_the_test_is_not_covered_by_answers_that_are_left() -> None:
@@ -107,6 +124,24 @@ async def ask(ctx: Context, timeout: float | None = None) -> str:
         return "invalid"
     except RemoteProtocolError as failure:
         return f"{failure.code}"
+
+
+async def test_a_list_counts_as_roots() -> None:
+    with pytest.raises(ScriptError, match=r"a list counts as roots: for a form write accept\(\['M'\]\)"):
+        await order("modern", [["M"]])
+
+
+@asking.tool
+async def several(ctx: Context) -> str:
+    one = (await ctx.elicit("A size?", Literal["S", "M"])).unwrap()
+    two = (await ctx.elicit("Sizes?", list[Literal["S", "M"]])).unwrap()
+    return f"{one} {two} {(await ctx.elicit('Yes?', bool)).unwrap()}"
+
+
+@eras
+async def test_a_form_for_one_value_takes_the_value(era: str) -> None:
+    async with connect(asking, era=era, people=[accept("M"), accept(["S"]), accept(False)]) as client:
+        assert (await client.call_tool("several")).text == "M ['S'] False"
 
 
 @eras
@@ -165,7 +200,15 @@ def test_answers_look_as_they_were_written(answer: Any, shown: str) -> None:
     assert repr(answer) == shown
 
 
-@pytest.mark.parametrize("make", [lambda: accept(after=-1), lambda: People([3])])
-def test_what_is_no_answer(make: Any) -> None:
-    with pytest.raises(Exception, match=r"at least 0|no answer"):
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: accept(after=-1), "at least 0"),
+        (lambda: People([3]), "3 is no answer"),
+        (lambda: People(M), r"people is a list of answers.*write people=\[accept\({'size': 'M'}\)\]"),  # type: ignore[arg-type]
+        (lambda: People("M"), r"write people=\['M'\]"),
+    ],
+)
+def test_what_is_no_answer(make: Any, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
         make()

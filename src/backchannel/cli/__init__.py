@@ -1,4 +1,4 @@
-"""The command line: `backchannel demo`, `run`, `list`, `call`, `read`, `prompt` and `listen`.
+"""The command line: `backchannel demo`, `run`, `list`, `call`, `read`, `prompt`, `complete` and `listen`.
 
 The exit codes are in `EXIT_CODES`.
 """
@@ -17,6 +17,7 @@ from ..errors import (
     ConfigurationError,
     ConnectionFailed,
     ConnectionLost,
+    OutcomeUnknown,
     RemoteProtocolError,
     RequestTimeout,
 )
@@ -24,10 +25,10 @@ from ..errors import (
 OK, FAILED, USAGE, CONNECTION, PROTOCOL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 EXIT_CODES = (
     "Exit codes: 0 done, also where a question was declined or cancelled and the tool goes on; 1 the tool failed; "
-    "2 wrong usage; 3 no connection, or no MCP server there; 4 the server refused the request or broke the protocol; "
-    "130 Ctrl-C, which cancels the call."
+    "2 wrong usage, or a Python file that cannot be imported; 3 no connection, or no MCP server there; "
+    "4 the server refused the request or broke the protocol; 130 Ctrl-C, which cancels the call."
 )
-CONNECTING = ("list", "call", "read", "prompt", "listen")
+CONNECTING = ("list", "call", "read", "prompt", "complete", "listen")
 COMMANDS = ("demo", "run", *CONNECTING)
 
 
@@ -80,7 +81,11 @@ def exit_code(error: BackchannelError) -> int:
 
 def describe(error: BackchannelError) -> str:
     """The error in words that need no traceback."""
-    return str(error) or type(error).__name__
+    if isinstance(error, OutcomeUnknown):
+        name = error.pending.params.get("name", error.pending.method)
+        return f"the connection ended, and nothing says whether {name!r} ran: {error.__cause__ or error}"
+    hint = "; give --header 'Authorization: Bearer TOKEN'" if isinstance(error, AuthRequired) else ""
+    return f"{str(error) or type(error).__name__}{hint}"
 
 
 def _command_last(given: list[str]) -> list[str]:

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..errors import ConfigurationError
+from .finding import known
 
 _DEPTH = 8
+_MORE = frozenset(("patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"))
 EXPECTED = {
     "integer": "an integer",
     "number": "a number",
@@ -18,21 +20,23 @@ EXPECTED = {
 }
 
 
-def parse(given: Iterable[str], schema: dict[str, Any]) -> dict[str, Any]:
+def parse(given: Iterable[str], schema: dict[str, Any], owner: str = "the tool") -> dict[str, Any]:
     """The arguments: for `key=value` as the tool's input schema has them, a string where it allows one and JSON
-    elsewhere; for `key:=json` as JSON.
+    elsewhere; for `key:=json` as JSON. owner: whose they are, for messages.
 
-    Raises: ConfigurationError for what is neither, or no JSON.
+    Raises: ConfigurationError for what is neither, no JSON, or a key that the schema does not know.
     """
-    return dict(_pair(one, schema) for one in given)
+    return dict(_pair(one, schema, owner) for one in given)
 
 
-def _pair(given: str, schema: dict[str, Any]) -> tuple[str, Any]:
+def _pair(given: str, schema: dict[str, Any], owner: str) -> tuple[str, Any]:
     key, equals, text = given.partition("=")
     if not equals or key in ("", ":"):
         raise ConfigurationError(f"{given!r} is no argument: give key=value, or key:=json")
     if key.endswith(":"):
         return key[:-1], _json(key[:-1], text)
+    if _is_closed(schema):
+        known(owner, key, schema.get("properties") or {})
     member = (schema.get("properties") or {}).get(key)
     if member is None:
         return key, _json_or_text(text)
@@ -40,6 +44,13 @@ def _pair(given: str, schema: dict[str, Any]) -> tuple[str, Any]:
     if any(_takes_text(branch, text) for branch in branches):
         return key, text
     return key, _typed(key, text, branches) if all("type" in branch for branch in branches) else _json_or_text(text)
+
+
+def _is_closed(schema: dict[str, Any]) -> bool:
+    """Whether the names of all arguments are known: the properties are, and nothing says that there are more."""
+    if "additionalProperties" in schema:
+        return schema["additionalProperties"] is False and "patternProperties" not in schema
+    return bool(schema.get("properties")) and schema.keys().isdisjoint(_MORE)
 
 
 def _branches(member: Any, schema: dict[str, Any], depth: int) -> Iterator[dict[str, Any]]:

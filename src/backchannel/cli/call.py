@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-
 import msgspec
 
 from .. import Client
 from ..client.features import decoded
-from ..errors import ConfigurationError
-from ..protocol.types.tools import CallToolResult, Tool, decode_call_tool_result
+from ..protocol.types.tools import CallToolResult, decode_call_tool_result
 from .arguments import parse
 from .blocks import as_json, block_text
+from .finding import find
 from .options import AsJson, Options, Target
 from .terminal import Terminal
 from .visit import visit
@@ -34,29 +32,18 @@ def call(
     tool
         The tool's name.
     arguments
-        key=value, read as the tool's input schema has it; key:=json for raw JSON.
+        key=value, read as the tool's input schema has it; key:=json for JSON that is sent as it is.
     """
 
     async def work(client: Client, terminal: Terminal) -> int:
-        found = await _find(client, tool)
-        params = {"name": tool, "arguments": parse(arguments, found.input_schema)}
+        found = await find("tool", tool, client.tools())
+        params = {"name": tool, "arguments": parse(arguments, found.input_schema, f"the tool {tool!r}")}
         raw = await client.request("tools/call", params, progress=terminal.bar.update)
         result = decoded(raw, decode_call_tool_result, tool)
         terminal.show(as_json(raw) if json else _text(result))
         return 1 if result.is_error else 0
 
     return visit(server, options, work)
-
-
-async def _find(client: Client, name: str) -> Tool:
-    names = []
-    async for tool in client.tools():
-        if tool.name == name:
-            return tool
-        names.append(tool.name)
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(names) or 'none'}"
-    raise ConfigurationError(f"the server has no tool {name!r}; {hint}")
 
 
 def _text(result: CallToolResult) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
 
+from ..client.page_url import host
 from ..errors import RemoteProtocolError
 from ..protocol.types.content import TextContent
 from ..protocol.types.elicitation import ElicitParams
@@ -54,7 +54,7 @@ class Keyboard:
         """Show an address, and ask for consent. Opening it is left to the person."""
         async with self._lock:
             self._announce(question.message)
-            self._terminal.say(f"  {question.url}\n  (on the host {urlsplit(question.url or '').hostname})")
+            self._terminal.say(f"  {question.url}\n  (on the host {host(question.url or '')})")
             try:
                 return "accept" if await self._yes("Open this page in a browser, and go on?") else "decline"
             except Declined:

@@ -19,6 +19,8 @@ from .terminal import Terminal
 _Many = Parameter(negative="", consume_multiple=False)
 VERSIONS = ("auto", "legacy", "modern", *SUPPORTED)
 SILENT = "none"
+USUAL = "info"
+"""The level of log messages that is wanted where none was given, of servers that can do it."""
 
 Target = Annotated[
     str,
@@ -47,8 +49,8 @@ class Options:
         A variable for a server that is launched: NAME=VALUE, or NAME to hand on the one that is set here. It inherits
         PATH, HOME and the like, and nothing that may be a secret.
     log_level
-        Show the server's log messages from this level on: debug, info, notice, warning, error, critical, alert,
-        emergency; or none (deprecated since protocol version 2026-07-28).
+        Show the server's log messages from this level on: debug, info (the default), notice, warning, error, critical,
+        alert, emergency; or none (deprecated since protocol version 2026-07-28).
     timeout
         Seconds without a sign of life from the server; the clock stops while you are asked.
     """
@@ -57,7 +59,7 @@ class Options:
     root: Annotated[list[str], _Many] = field(default_factory=list)
     header: Annotated[list[str], _Many] = field(default_factory=list)
     env: Annotated[list[str], _Many] = field(default_factory=list)
-    log_level: str = "info"
+    log_level: str | None = None
     timeout: float = 60
 
     def client(self, server: str, terminal: Terminal) -> Client:
@@ -67,7 +69,7 @@ class Options:
         server.
         """
         _one_of("protocol version", self.version, VERSIONS)
-        _one_of("log level", self.log_level, (*LEVELS, SILENT))
+        _one_of("log level", self.log_level or USUAL, (*LEVELS, SILENT))
         keyboard, headers = Keyboard(terminal), dict(map(_header, self.header))
         return Client(
             target(server, dict(map(_variable, self.env)), headers),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from .. import Client
 from ..client.features import decoded
 from ..errors import ConfigurationError
 from ..protocol.types.prompts import decode_get_prompt_result
 from .blocks import as_json, block_text
+from .finding import find, known
 from .options import AsJson, Options, Target
 from .terminal import Terminal
 from .visit import visit
@@ -31,9 +35,12 @@ def prompt(
     arguments
         key=value.
     """
-    params = {"name": name, "arguments": dict(map(_argument, arguments))}
+    params: dict[str, Any] = {"name": name, "arguments": pairs(arguments)}
 
     async def work(client: Client, terminal: Terminal) -> int:
+        found = await find("prompt", name, client.prompts())
+        for key in params["arguments"]:
+            known(f"the prompt {name!r}", key, [argument.name for argument in found.arguments or ()])
         raw = await client.request("prompts/get", params, progress=terminal.bar.update)
         messages = decoded(raw, decode_get_prompt_result, name).messages
         text = "\n\n".join(f"{message.role}: {block_text(message.content)}" for message in messages)
@@ -41,6 +48,11 @@ def prompt(
         return 0
 
     return visit(server, options, work)
+
+
+def pairs(given: Iterable[str]) -> dict[str, str]:
+    """The arguments of a prompt, which are texts. Raises: ConfigurationError for what is not key=value."""
+    return dict(map(_argument, given))
 
 
 def _argument(given: str) -> tuple[str, str]:

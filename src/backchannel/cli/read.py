@@ -6,6 +6,7 @@ import base64
 
 from .. import Client
 from ..client.features import decoded
+from ..errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, RemoteProtocolError
 from ..protocol.types.content import ResourceContents
 from ..protocol.types.resources import ReadResourceResult
 from .blocks import as_json
@@ -14,6 +15,7 @@ from .terminal import Terminal
 from .visit import visit
 
 DEFAULTS = Options()
+_NOT_FOUND = (RESOURCE_NOT_FOUND, INVALID_PARAMS)
 
 
 def read(server: Target, uri: str, /, *, json: AsJson = False, options: Options = DEFAULTS) -> int:
@@ -26,7 +28,12 @@ def read(server: Target, uri: str, /, *, json: AsJson = False, options: Options 
     """
 
     async def work(client: Client, terminal: Terminal) -> int:
-        raw = await client.request("resources/read", {"uri": uri}, progress=terminal.bar.update)
+        try:
+            raw = await client.request("resources/read", {"uri": uri}, progress=terminal.bar.update)
+        except RemoteProtocolError as error:
+            if error.code in _NOT_FOUND and uri not in error.message:
+                raise RemoteProtocolError(error.code, f"{uri}: {error.message}", error.data) from error
+            raise
         if json:
             terminal.show(as_json(raw))
             return 0

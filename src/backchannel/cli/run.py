@@ -6,8 +6,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from ..errors import ConfigurationError
 
-def run(server: str, /, *, http: Annotated[str | None, Parameter(name="--http")] = None) -> None:
+
+def run(server: str, /, *, http: Annotated[str | None, Parameter(name="--http")] = None, workers: int = 1) -> None:
     """Serve a Server on stdio, or over HTTP.
 
     Parameters
@@ -16,13 +18,17 @@ def run(server: str, /, *, http: Annotated[str | None, Parameter(name="--http")]
         MODULE:NAME, FILE.py:NAME, or FILE.py with a variable `server`.
     http
         HOST:PORT to listen on; the endpoint is /mcp. Without it the server speaks on stdin and stdout.
+    workers
+        Processes to serve HTTP in. With more than one, clients of protocol versions up to 2025-11-25 get no sessions.
     """
+    if workers < 1 or (http is None and workers != 1):
+        raise ConfigurationError("--workers is a number of processes, at least 1, that serve --http HOST:PORT")
     from .load import load
 
     if http is not None:
         from .serving import serve_http
 
-        serve_http(load(server), http)
+        serve_http(load(server), http, workers)
         return
     from ..running import run as serve
     from ..server.process import claim

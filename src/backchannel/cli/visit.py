@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 from .. import Client
-from .options import Options
+from ..errors import RemoteProtocolError
+from .options import USUAL, Options
 from .terminal import Terminal
 
 
@@ -25,6 +26,8 @@ def visit(server: str, options: Options, work: Callable[[Client, Terminal], Awai
     async def connected() -> int:
         try:
             async with client:
+                if options.log_level is None:
+                    await _usual_level(client)
                 return await work(client, terminal)
         finally:
             terminal.bar.hide()
@@ -32,3 +35,10 @@ def visit(server: str, options: Options, work: Callable[[Client, Terminal], Awai
     with contextlib.redirect_stdout(sys.stderr):
         client = options.client(server, terminal)
         return anyio.run(connected)
+
+
+async def _usual_level(client: Client) -> None:
+    """Have log messages, which nobody has asked for, where the server has them. One without sessions refuses that."""
+    if client.version.is_modern or "logging" in client.server.capabilities:
+        with contextlib.suppress(RemoteProtocolError):
+            await client.set_log_level(USUAL)

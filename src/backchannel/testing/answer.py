@@ -55,14 +55,16 @@ class Answer:
         return self.shown.removesuffix(")") + late.removeprefix(", " if self.shown.endswith("()") else "") + ")"
 
 
-def accept(content: dict[str, Any] | bool | None = None, *, after: float = 0.0) -> Answer:
+def accept(content: Any = None, *, after: float = 0.0) -> Answer:
     """Accept a form with this content, or a page to open.
 
-    content: by field; a form for one value has the field "value". Without it a plain yes: true where the form wants one
-    boolean, and the form's defaults.  after: seconds that the person takes.
+    content: a dict by field; or the value of a form for one value, whose field is "value". Without it, and for True, a
+    plain yes: true where the form wants one boolean, and the form's defaults.  after: seconds that the person takes.
     """
-    shown = f"accept({content!r})" if isinstance(content, dict) else "accept()"
-    return Answer(shown, frozenset({ELICIT}), lambda _: content if isinstance(content, dict) else True, after)
+    plain = content is None or content is True
+    filled = content if isinstance(content, dict) else {"value": content}
+    shown = "accept()" if plain else f"accept({content!r})"
+    return Answer(shown, frozenset({ELICIT}), lambda _: True if plain else filled, after)
 
 
 def decline(*, after: float = 0.0) -> Answer:

@@ -53,6 +53,7 @@ async def connect(
 
     Raises: ConfigurationError, ScriptError, and as `Client.open`.
     """
+    __tracebackhide__ = True  # for pytest
     if isinstance(clock, FakeClock):
         clock.require()
     if isinstance(people, People) or people is None:

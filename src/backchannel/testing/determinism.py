@@ -16,7 +16,7 @@ from ..errors import BackchannelError, ConfigurationError, RemoteProtocolError
 from ..server.server import Server
 from .calls import Call, Calls
 from .connection import connect
-from .people import Script
+from .people import Script, ScriptError
 
 LIVE, REPLAYED, REPLICAS = "live", "replayed", "replicas"
 _SEEN = ("content", "isError")
@@ -44,12 +44,18 @@ class Report:
 
     results: by run ("live", "replayed", "replicas"), the members of the tool's result, or what failed as a text.
     mismatch: what was recorded and what was asked in its place, where the handler went another way.
-    again: calls that ran again before a question.
+    again: calls that ran again before a question.  fails: whether the tool was expected to fail.
     """
 
     results: dict[str, Any] = field(default_factory=dict)
     mismatch: tuple[str, str] | None = None
     again: list[Again] = field(default_factory=list)
+    fails: bool = False
+
+    @property
+    def failed(self) -> list[str]:
+        """The runs whose result is an error."""
+        return [run for run, result in self.results.items() if isinstance(result, str) or result.get("isError")]
 
     @property
     def same(self) -> bool:
@@ -58,8 +64,8 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether there is nothing to report: `assert report.ok, report`."""
-        return self.same and self.mismatch is None and not self.again
+        """Whether there is nothing to report, and runs failed only if that is expected: `assert report.ok, report`."""
+        return self.same and self.mismatch is None and not self.again and bool(self.failed) == self.fails
 
     def __str__(self) -> str:
         lines = []
@@ -68,6 +74,11 @@ class Report:
             lines.append(f"the handler went another way: {recorded} was recorded, and then it was {asked}")
         if not self.same:
             lines += [f"the result {run}: {result}" for run, result in self.results.items()]
+        if self.failed and not self.fails:
+            failure = f": {self.results[LIVE]}" if self.same else ""
+            lines.append(f"{_runs(self.failed)} failed{failure}; if that is what is tested, say fails=True")
+        if self.fails and not self.failed:
+            lines.append("no run failed, and fails=True expects it")
         lines += [f"{one}; if that does harm, make it a step" for one in self.again]
         return "\n".join(lines or ["the same on every wire, and nothing ran again"])
 
@@ -83,6 +94,7 @@ async def check(
     replicas: int = 2,
     allow: Collection[str] = (),
     before: Callable[[], Any] | None = None,
+    fails: bool = False,
     **options: Any,
 ) -> Report:
     """Call a tool three times, and compare.
@@ -91,9 +103,11 @@ async def check(
 
     arguments: of the tool.  people: answers, the same in each run (see People).  replicas: how many instances take
     turns in the last run.  allow: names of functions that may run again, such as those that only read.  before: called,
-    or awaited, before each run, to put back what the tool changes.  options: for `connect` and the Client.
+    or awaited, before each run, to put back what the tool changes.  fails: the tool is expected to fail; otherwise a
+    report of runs that failed is not ok.  options: for `connect` and the Client.
 
-    Raises: ConfigurationError if there is no such tool, or `era` or `replay` is given.
+    Raises: ScriptError if `people` does not fit what the tool asks in the first run; ConfigurationError if there is no
+    such tool, or `era` or `replay` is given.
     """
     if not {"era", "replay", "wire"}.isdisjoint(options):
         raise ConfigurationError("era, replay and wire are the check's own to choose")
@@ -106,7 +120,7 @@ async def check(
         REPLAYED: {"era": "legacy", "replay": "always"},
         REPLICAS: {"era": "modern", "replicas": replicas},
     }
-    report = Report()
+    report = Report(fails=fails)
     for run, how in runs.items():
         if before is not None and inspect.isawaitable(done := before()):
             await done
@@ -129,18 +143,32 @@ async def _call(
     options: dict[str, Any],
     report: Report,
 ) -> Any:
-    """What a run gives."""
+    """What a run gives. A script that fitted the first run fits: what does not fit a later one is the handler."""
+    raw = None
     try:
         async with connect(server, people=people, **options) as client:
             raw = await client.request("tools/call", {"name": tool, "arguments": arguments or {}})
+    except ScriptError as error:
+        if not report.results:
+            came = f"; the tool {tool!r} gave {_seen(raw)}" if raw is not None else ""
+            raise ScriptError(f"{error}{came}") from None
+        return f"{type(error).__name__}: {error}"
     except RemoteProtocolError as error:
         if isinstance(error.data, dict) and {"recorded", "asked"} <= error.data.keys() and report.mismatch is None:
             report.mismatch = error.data["recorded"], error.data["asked"]
         return f"{type(error).__name__}: {error}"
     except BackchannelError as error:
         return f"{type(error).__name__}: {error}"
+    return _seen(raw)
+
+
+def _seen(raw: msgspec.Raw) -> dict[str, Any]:
     result = msgspec.json.decode(raw)
     return {name: result[name] for name in _SEEN if result.get(name)}
+
+
+def _runs(names: list[str]) -> str:
+    return "every run" if len(names) == len((LIVE, REPLAYED, REPLICAS)) else f"the run {', '.join(names)}"
 
 
 def _watched(server: Server, tool: str, calls: Calls) -> Server:

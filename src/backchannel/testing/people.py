@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from ..client.asked import Asked
-from ..errors import INTERNAL_ERROR, INVALID_PARAMS, LocalProtocolError
+from ..errors import INTERNAL_ERROR, INVALID_PARAMS, ConfigurationError, LocalProtocolError
 from ..protocol.types.content import TextContent
 from ..protocol.types.elicitation import ElicitParams
 from ..protocol.types.sampling import CreateMessageParams
@@ -22,6 +22,7 @@ from .answer import ELICIT, ROOTS, SAMPLE, Answer, as_answer
 Script = Sequence[Any] | Mapping[str | re.Pattern[str], Any]
 """Answers in order; or by a part of the question's text, or a pattern for it. There an answer serves as often as it is
 asked for, and a list of answers in order."""
+_OURS = f"{__name__.partition('.')[0]}."
 _METHOD_OF = {"elicit": ELICIT, "elicit_url": ELICIT, "sample": SAMPLE, "roots": ROOTS}
 
 
@@ -41,6 +42,8 @@ class People:
 
     `with` it around the client's life: at the end it raises ScriptError for a question that it had no answer for, and
     for answers that are left over.
+
+    Raises: ConfigurationError for what is no script.
     """
 
     def __init__(self, script: Script, *, without: Collection[str] = ()):
@@ -52,8 +55,10 @@ class People:
             for key, value in script.items():
                 many = isinstance(value, list)
                 self._queues.append((key, [as_answer(one) for one in (value if many else [value])], many))
-        else:
+        elif isinstance(script, Sequence) and not isinstance(script, str | bytes):
             self._queues.append((None, [as_answer(value) for value in script], True))
+        else:
+            raise ConfigurationError(f"people is a list of answers, or a dict of them: write people=[{script!r}]")
 
     def handlers(self) -> dict[str, Any]:
         """The keyword arguments of a Client whose questions they answer. Forms and pages always; completions and roots
@@ -80,7 +85,8 @@ class People:
         except LocalProtocolError as error:
             if found is None or isinstance(error, ScriptError) or error.code not in (INVALID_PARAMS, INTERNAL_ERROR):
                 raise
-            raise self._fail(f"{found[1]!r} is no answer to {_shown(method, question)}: {error}") from error
+            text = f"{found[1]!r} is no answer to {_shown(method, question)}: {error.__cause__ or error}"
+            raise self._fail(f"{text}{self._taken_for(method)}") from error
 
     async def _elicit(self, question: ElicitParams) -> Any:
         return await self._take(ELICIT, question)(question)
@@ -105,7 +111,7 @@ class People:
         if found is None:
             left = self._left()
             which = f"; what is left: {left}" if left else ""
-            raise self._fail(f"the script has no answer to {_shown(method, question)}{which}")
+            raise self._fail(f"the script has no answer to {_shown(method, question)}{which}{self._taken_for(method)}")
         place, answer = found
         self._used.add(place)
         _, answers, many = self._queues[place]
@@ -118,6 +124,14 @@ class People:
         self.failure = self.failure or error
         return error
 
+    def _taken_for(self, method: str) -> str:
+        """What answers that are left count as, where the person who wrote them may have meant a form."""
+        left = [answer for _, answers, _ in self._queues for answer in answers] if method == ELICIT else []
+        for kind, what in ((SAMPLE, "a text counts as say(...), for a model"), (ROOTS, "a list counts as roots")):
+            if (answer := next((one for one in left if one.methods == {kind}), None)) is not None:
+                return f"; {what}: for a form write accept({answer.shown.partition('(')[2]}"
+        return ""
+
     def _left(self) -> str:
         left = []
         for place, (key, answers, many) in enumerate(self._queues):
@@ -129,7 +143,7 @@ class People:
     def finish(self) -> None:
         """Raises: ScriptError for a question that had no answer, and for answers that nobody asked for."""
         if self.failure is not None:
-            raise self.failure
+            raise ScriptError(self.failure.message)  # without the frames of the client's tasks
         if left := self._left():
             raise ScriptError(f"the script has answers that nobody asked for: {left}")
 
@@ -139,10 +153,30 @@ class People:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        __tracebackhide__ = True  # for pytest
         if error is None:
             self.finish()
-        elif self.failure is not None and isinstance(error, Exception) and not isinstance(error, ScriptError):
-            raise self.failure from error
+        elif isinstance(error, ScriptError):
+            raise ScriptError(error.message).with_traceback(_outside(trace)) from None
+        elif self.failure is not None and isinstance(error, Exception):
+            first = ScriptError(self.failure.message)
+            first.add_note(f"After that the test failed: {type(error).__name__}: {error}")
+            raise first.with_traceback(_outside(trace)) from None
+
+
+def _outside(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames from where this package is entered on, which say nothing about the test."""
+    frames = []
+    while trace is not None:
+        if not str(trace.tb_frame.f_globals.get("__name__", "")).startswith(_OURS):
+            frames.append(trace)
+        elif frames:
+            break
+        trace = trace.tb_next
+    kept: TracebackType | None = None
+    for one in reversed(frames):
+        kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return kept
 
 
 def _text(question: Any) -> str:

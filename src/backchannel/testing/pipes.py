@@ -115,7 +115,9 @@ class PipeTransport:
         """Nothing to do: there is one channel, and it is open."""
 
     async def close(self) -> None:
-        """Close the server's input, and let it end as it does when stdin is closed."""
+        """Close the server's input, and let it end as it does when stdin is closed, also where the caller's task is
+        cancelled."""
+        self._nursery.retire()
         if self._out is not None:
             out, self._out = self._out, None
             with contextlib.suppress(OSError):
