@@ -1,0 +1,1 @@
+"""What backchannel costs, beside the official SDK, FastMCP and hand-written floors: `make bench`."""
