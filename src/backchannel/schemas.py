@@ -78,7 +78,7 @@ class Validator:
             found = self._first(value) if _length(value) > self._most else self._validator.iter_errors(value)
             texts: dict[str, None] = {}
             for error in found:
-                texts.update(dict.fromkeys(_sentences(error, value)))
+                texts.update(dict.fromkeys(_sentences(error)))
                 if len(texts) >= MOST_ERRORS:
                     break
         except (ValueError, RecursionError) as error:
@@ -228,10 +228,8 @@ def _length(value: Any) -> float:
         return math.inf
 
 
-def _sentences(error: jsonschema_rs.ValidationError, value: Any) -> Iterator[str]:
-    kind, path = error.kind, list(error.instance_path)
-    for step in path:
-        value = value[str(step) if isinstance(value, dict) else step]  # "0" comes as a number
+def _sentences(error: jsonschema_rs.ValidationError) -> Iterator[str]:
+    kind, path, value = error.kind, list(error.instance_path), error.instance
     if kind.name == "required":
         yield f"{_place([*path, kind.value], '')}: missing"
     elif kind.name in ("additionalProperties", "unevaluatedProperties"):
