@@ -10,6 +10,7 @@ looked for where that fails.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
@@ -78,7 +79,7 @@ class Validator:
             found = self._first(value) if _length(value) > self._most else self._validator.iter_errors(value)
             texts: dict[str, None] = {}
             for error in found:
-                texts.update(dict.fromkeys(_sentences(error)))
+                texts.update(dict.fromkeys(_sentences(error, value)))
                 if len(texts) >= MOST_ERRORS:
                     break
         except (ValueError, RecursionError) as error:
@@ -228,8 +229,17 @@ def _length(value: Any) -> float:
         return math.inf
 
 
-def _sentences(error: jsonschema_rs.ValidationError) -> Iterator[str]:
+def _at(value: Any, path: list[str | int]) -> Any:
+    """What lies at a path. Raises: LookupError, TypeError where the path does not lead there: "" is left out of it."""
+    for step in path:
+        value = value[str(step) if isinstance(value, dict) else step]  # "0" comes as a number
+    return value
+
+
+def _sentences(error: jsonschema_rs.ValidationError, whole: Any) -> Iterator[str]:
     kind, path, value = error.kind, list(error.instance_path), error.instance
+    with contextlib.suppress(LookupError, TypeError):
+        value = _at(whole, path)  # which is not always the instance, as where a property is too many
     if kind.name == "required":
         yield f"{_place([*path, kind.value], '')}: missing"
     elif kind.name in ("additionalProperties", "unevaluatedProperties"):
