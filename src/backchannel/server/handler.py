@@ -26,7 +26,7 @@ class Handler:
         self,
         function: Callable[..., Any],
         signature: Signature,
-        questions: ParameterQuestions | None = None,
+        questions: ParameterQuestions,
         timeout: float | None = None,
         visible: Visible | None = None,
     ):
@@ -57,7 +57,7 @@ class Handler:
         """
         params = context.exchange.params
         arguments = self.bind(params)
-        if self.questions is not None:
+        if self.questions.names:
             assert context.exchange.inputs is not None
             await self.questions.answer(context, context.exchange.inputs, arguments)
         value = await self.run(context, arguments, threads)

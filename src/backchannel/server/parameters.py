@@ -86,16 +86,14 @@ class ParameterQuestions:
         self._where = where
 
     @classmethod
-    def of(cls, function: Callable[..., Any]) -> ParameterQuestions | None:
-        """Read the signature of `function`; None if no parameter asks. Raises: ConfigurationError."""
+    def of(cls, function: Callable[..., Any]) -> ParameterQuestions:
+        """Read the signature of `function`. Raises: ConfigurationError."""
         found, names = {}, []
         for parameter, annotation in annotated(function, Context):
             names.append(parameter.name)
             what = f"{getattr(function, '__name__', function)}(): parameter {parameter.name!r}"
             if (ask := _asked(annotation, parameter.default, what)) is not None:
                 found[parameter.name] = ParameterQuestion(parameter.name, ask, get_args(annotation)[0], what)
-        if not found:
-            return None
         code = getattr(inspect.unwrap(function), "__code__", None)
         questions = cls(found, (code.co_filename, code.co_firstlineno) if code is not None else ("?", 0))
         questions._check(names)

@@ -38,8 +38,9 @@ class PromptHandler(Handler):
         meta: dict[str, Any] | None = None,
     ):
         questions = ParameterQuestions.of(function)
-        asking = questions.names if questions is not None else ()
-        signature = Signature.of(function, context_type=Context, exclude=asking, describe_result=False, lenient=True)
+        signature = Signature.of(
+            function, context_type=Context, exclude=questions.names, describe_result=False, lenient=True
+        )
         super().__init__(function, signature, questions, timeout, visible)
         schema = signature.input_schema
         required = schema.get("required", ())

@@ -47,8 +47,9 @@ class ResourceHandler(Handler):
         meta: dict[str, Any] | None = None,
     ):
         questions = ParameterQuestions.of(function)
-        asking = questions.names if questions is not None else ()
-        signature = Signature.of(function, context_type=Context, exclude=asking, describe_result=False, lenient=True)
+        signature = Signature.of(
+            function, context_type=Context, exclude=questions.names, describe_result=False, lenient=True
+        )
         super().__init__(function, signature, questions, timeout, visible)
         try:
             self.template = UriTemplate(uri)

@@ -21,8 +21,7 @@ class StandingInputs(DirectInputs):
     """Asks for as long as the session lasts, from any task. Nothing is recorded: no round comes after it."""
 
     def __init__(self, exchange: Exchange, nursery: Nursery, timeout: float | None, call_id: str):
-        super().__init__(exchange, nursery, True, timeout)
-        self._call_id = call_id
+        super().__init__(exchange, nursery, True, timeout, call_id=call_id)
         self._numbers = itertools.count(1)
 
     def detach(self) -> StandingInputs:

@@ -46,15 +46,14 @@ class ToolHandler(Handler):
         output_schema: dict[str, Any] | None = None,
     ):
         questions = ParameterQuestions.of(function)
-        asking = questions.names if questions is not None else ()
         if input_schema is not None:
-            signature: Signature = check_input(function, input_schema, Context, asking)
+            signature: Signature = check_input(function, input_schema, Context, questions.names)
         else:
             signature = Signature.of(
                 function,
                 context_type=Context,
                 inline_refs=inline_refs,
-                exclude=asking,
+                exclude=questions.names,
                 passes=(InputRequired,),
                 describe_result=output_schema is None,
             )
