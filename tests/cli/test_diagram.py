@@ -7,8 +7,8 @@ import pytest
 
 from backchannel.cli.captions import Captions
 from backchannel.cli.diagram import ASCII, LINES, draw, glyphs_for
-from backchannel.cli.recording import Recorded
 from backchannel.protocol.jsonrpc import decode
+from backchannel.testing.transcript import Recorded
 
 MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
 

@@ -11,7 +11,7 @@ import msgspec
 
 from ..protocol.jsonrpc import ErrorResponse, Malformed, Notification, Request, Response
 from ..protocol.versions import META_VERSION
-from .recording import Recorded
+from ..testing.transcript import Recorded
 
 _IN_ROUNDS = frozenset(("tools/call", "prompts/get", "resources/read"))
 """The requests that may ask (basic/patterns/mrtr, Supported Requests)."""

@@ -18,11 +18,11 @@ from rich.text import Text
 
 from .. import Client
 from ..errors import BackchannelError, ConfigurationError
+from ..testing.transcript import Recorded
 from .diagram import draw, glyphs_for
 from .keyboard import Keyboard
 from .person import ROOTS, ScriptedPerson
 from .printable import printable
-from .recording import Recorded
 from .terminal import Terminal
 from .wires import WIRES, Wire
 

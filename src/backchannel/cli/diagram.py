@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..protocol.jsonrpc import ErrorResponse, Malformed, Notification
+from ..testing.transcript import Recorded
 from .captions import Captions
 from .printable import printable
-from .recording import Recorded
 
 Style = Literal["message", "notification", "detail", "error", "head"]
 _MARGIN = 2

@@ -22,8 +22,9 @@ from ..client.transport import Transport
 from ..errors import ConnectionFailed
 from ..server.keyring import ENVIRONMENT
 from ..targets import resolve
+from ..testing.replicas import Balancer
+from ..testing.transcript import Recorded, Transcript
 from .booking import LEDGER
-from .recording import Recorded, Recorder, RoundRobin
 from .serving import ANNOUNCED
 
 RUN = (sys.executable, "-m", "backchannel", "run", "backchannel.cli.booking:server")
@@ -44,7 +45,7 @@ class Wire:
 @asynccontextmanager
 async def stdio(log: Log, ledger: Path) -> AsyncIterator[Transport]:
     """A process of its own, which the transport starts and ends."""
-    yield Recorder(resolve(StdioServer(*RUN, env=_environment(ledger), stderr="capture")), log)
+    yield Transcript(log).wrap(resolve(StdioServer(*RUN, env=_environment(ledger), stderr="capture")))
 
 
 @asynccontextmanager
@@ -54,7 +55,7 @@ async def in_process(log: Log, ledger: Path) -> AsyncIterator[Transport]:
 
     os.environ[LEDGER] = str(ledger)
     try:
-        yield Recorder(resolve(server), log)
+        yield Transcript(log).wrap(resolve(server))
     finally:
         del os.environ[LEDGER]
 
@@ -63,16 +64,17 @@ async def in_process(log: Log, ledger: Path) -> AsyncIterator[Transport]:
 async def one_instance(log: Log, ledger: Path) -> AsyncIterator[Transport]:
     """One process that listens."""
     async with _instance(_environment(ledger)) as url:
-        yield Recorder(resolve(url), log)
+        yield Transcript(log).wrap(resolve(url))
 
 
 @asynccontextmanager
 async def two_instances(log: Log, ledger: Path) -> AsyncIterator[Transport]:
     """Two processes that have nothing in common but the key of the state; each request goes to the other one."""
     environment = {**_environment(ledger), ENVIRONMENT: secrets.token_urlsafe(32)}
+    kept = Transcript(log)
     async with AsyncExitStack() as stack:
         urls = [await stack.enter_async_context(_instance(environment)) for _ in range(2)]
-        yield RoundRobin([Recorder(resolve(url), log, name) for url, name in zip(urls, "AB", strict=True)])
+        yield Balancer([kept.wrap(resolve(url), name) for url, name in zip(urls, "AB", strict=True)])
 
 
 WIRES: Sequence[Wire] = (

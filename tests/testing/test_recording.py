@@ -1,11 +1,12 @@
-"""cli/recording.py: every message is kept in both directions, and requests take turns."""
+"""What a transcript wraps and a balancer spreads: every message is kept in both directions, and requests take turns."""
 
 import pytest
 
 from backchannel import Client, Context, RequestState, Server
-from backchannel.cli.recording import Recorded, Recorder, RoundRobin
 from backchannel.protocol.jsonrpc import Malformed, Notification, Request
 from backchannel.targets import resolve
+from backchannel.testing.replicas import Balancer
+from backchannel.testing.transcript import Recorded, Transcript
 
 KEY = "k" * 32
 
@@ -30,7 +31,7 @@ def kind(recorded: Recorded) -> str:
 @pytest.mark.anyio
 async def test_a_legacy_session_is_recorded() -> None:
     log: list[Recorded] = []
-    async with Client(Recorder(resolve(make()), log), elicit=lambda _: True, version="legacy") as client:
+    async with Client(Transcript(log).wrap(resolve(make())), elicit=lambda _: True, version="legacy") as client:
         assert (await client.call_tool("ask")).text == "None"
     assert [kind(one) for one in log] == [
         "client initialize",
@@ -46,8 +47,9 @@ async def test_a_legacy_session_is_recorded() -> None:
 @pytest.mark.anyio
 async def test_requests_take_turns() -> None:
     log: list[Recorded] = []
-    inner = [Recorder(resolve(make()), log, name) for name in "AB"]
-    async with Client(RoundRobin(inner), elicit=lambda _: True, version="modern") as client:
+    kept = Transcript(log)
+    inner = [kept.wrap(resolve(make()), name) for name in "AB"]
+    async with Client(Balancer(inner), elicit=lambda _: True, version="modern") as client:
         assert (await client.call_tool("ask")).text == "None"
     assert [kind(one) for one in log] == [
         "client server/discover A",
