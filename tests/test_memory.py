@@ -3,13 +3,24 @@
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from backchannel import Client, ConnectionFailed, ConnectionLost, Context, LocalProtocolError, Server
+from backchannel import (
+    Client,
+    ConnectionFailed,
+    ConnectionLost,
+    Context,
+    Limits,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestTimeout,
+    Server,
+)
 from backchannel.memory import MemoryTransport
 from backchannel.protocol.jsonrpc import Notification, Request
 from tests.client import fake_time
@@ -208,6 +219,156 @@ async def test_the_client_is_told_when_the_server_ends_by_itself() -> None:
         await transport.send(Request(1, "ping"))
     await transport.close()
     assert len(lost) == 1
+
+
+# A stateless call is served in its caller's task.
+
+_ours: ContextVar[str] = ContextVar("ours", default="nothing")
+
+
+@pytest.mark.case("E08")
+@pytest.mark.parametrize("version", BOTH)
+async def test_neither_side_sees_the_context_variables_of_the_other(version: str) -> None:
+    server, seen = Server("s"), []
+
+    @server.tool
+    async def look() -> None:
+        seen.append(_ours.get())
+        _ours.set("the handler's")
+        await anyio.lowlevel.checkpoint()
+        seen.append(_ours.get())
+
+    async with Client(server, version=version) as client:
+        _ours.set("the caller's")
+        for _ in range(2):
+            await client.call_tool("look")
+            assert _ours.get() == "the caller's"
+    assert seen == ["nothing", "the handler's"] * 2
+
+
+@pytest.mark.parametrize("version", BOTH)
+async def test_who_calls_without_end_can_be_cancelled_and_lets_others_have_their_turn(version: str) -> None:
+    server = Server("s")
+
+    @server.tool
+    async def nothing_to_wait_for() -> None:
+        """Nothing."""
+
+    async def call_without_end() -> None:
+        while True:
+            await client.call_tool("nothing_to_wait_for")
+
+    async with Client(server, version=version) as client, anyio.create_task_group() as group:
+        group.start_soon(call_without_end)
+        await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("version", BOTH)
+async def test_a_call_whose_caller_is_cancelled_does_not_begin(version: str) -> None:
+    server, runs = Server("s"), []
+
+    @server.tool
+    async def run() -> None:
+        runs.append(1)
+
+    async with Client(server, version=version) as client:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await client.call_tool("run")
+    assert runs == []
+
+
+@pytest.mark.parametrize("version", BOTH)
+async def test_calls_that_are_made_by_the_handlers_of_one_another_do_not_fill_the_stack(version: str) -> None:
+    server = Server("s")
+
+    @server.tool
+    async def depth(n: int) -> int:
+        if not n:
+            return 0
+        inner = await client.call_tool("depth", {"n": n - 1})
+        return int(inner.text) + 1
+
+    async with Client(server, version=version) as client:
+        assert (await client.call_tool("depth", {"n": 200})).text == "200"
+
+
+@pytest.mark.parametrize("method", ["initialize", "ping", "elicitation/create", "notifications/cancelled", "acme/none"])
+async def test_what_the_version_does_not_have_is_not_found(method: str) -> None:
+    async with Client(Server("s"), version="modern") as client:
+        for params in ({}, {"a": 1}, {"requestId": 1}):
+            with pytest.raises(RemoteProtocolError) as caught:
+                await client.request(method, params)
+            assert caught.value.code == -32601
+        with pytest.raises(RemoteProtocolError) as caught:
+            await client.request("tools/call", {"name": 1})
+        assert caught.value.code == -32602
+
+
+@pytest.mark.parametrize("version", BOTH)
+async def test_who_gives_up_does_not_wait_for_a_handler_that_does_not_end(version: str) -> None:
+    server, ended = Server("s"), anyio.Event()
+
+    @server.tool
+    async def stubborn() -> None:
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(100)
+        ended.set()
+
+    async with Client(server, version=version) as client:
+        with pytest.raises(RequestTimeout):
+            await client.call_tool("stubborn", timeout=1)
+        assert not ended.is_set()
+        await ended.wait()
+
+
+@pytest.mark.parametrize("version", BOTH)
+@pytest.mark.parametrize("method", ["tools/call", "acme/wait"])
+async def test_closing_ends_what_waits_outside_of_a_handler(method: str, version: str) -> None:
+    server, begun, ended = Server("s"), anyio.Event(), anyio.Event()
+
+    async def wait() -> dict[str, Any]:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+        return {}
+
+    @server.middleware
+    async def middleware(ctx: Context, call_next: Any) -> Any:
+        return await (wait() if ctx.method == "tools/call" else call_next(ctx))
+
+    @server.method("acme/wait")
+    async def acme(ctx: Context, params: Any) -> dict[str, Any]:
+        return await wait()
+
+    async with Client(server, version=version) as client, anyio.create_task_group() as group:
+        group.start_soon(client.request, method, {"name": "none"})
+        await begun.wait()
+        group.cancel_scope.cancel()
+    assert ended.is_set()
+
+
+async def test_more_calls_at_once_than_there_may_be_are_refused() -> None:
+    server, go = Server("s", limits=Limits(in_flight=2)), anyio.Event()
+
+    @server.tool
+    async def wait() -> str:
+        await go.wait()
+        return "went"
+
+    async def call() -> None:
+        assert (await client.call_tool("wait")).text == "went"
+
+    async with Client(server, version="modern") as client, anyio.create_task_group() as group:
+        for _ in range(2):
+            group.start_soon(call)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(RemoteProtocolError, match="too many requests in flight"):
+            await client.call_tool("wait")
+        go.set()
 
 
 def test_it_is_made_outside_an_event_loop() -> None:

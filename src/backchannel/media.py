@@ -4,10 +4,10 @@ resource (server/tools, Tool Result; server/resources, Resource Contents)."""
 from __future__ import annotations
 
 import base64
-import mimetypes
+import functools
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from .protocol.types.base import Annotations
@@ -20,6 +20,9 @@ from .protocol.types.content import (
     ResourceLink,
 )
 
+if TYPE_CHECKING:
+    import mimetypes
+
 _OURS = {
     # What Python's table lacks, or has in an older form.
     **{".wav": "audio/wav", ".flac": "audio/flac", ".ogg": "audio/ogg", ".oga": "audio/ogg", ".opus": "audio/ogg"},
@@ -28,7 +31,6 @@ _OURS = {
     **{".md": "text/markdown", ".yaml": "application/yaml", ".yml": "application/yaml", ".toml": "application/toml"},
     **{".js": "text/javascript", ".rst": "text/x-rst", ".log": "text/plain", ".jsonl": "application/jsonl"},
 }
-_TABLE = mimetypes.MimeTypes(filenames=())  # the same on every machine
 _BEGINNINGS = {
     **{b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"BM": "image/bmp"},
     **{b"ID3": "audio/mpeg", b"\xff\xfb": "audio/mpeg", b"fLaC": "audio/flac", b"OggS": "audio/ogg"},
@@ -186,9 +188,17 @@ def link(
     )
 
 
+@functools.cache
+def _table() -> mimetypes.MimeTypes:
+    """The same on every machine."""
+    import mimetypes
+
+    return mimetypes.MimeTypes(filenames=())
+
+
 def _type_of(name: str) -> str | None:
     suffix = os.path.splitext(name)[1].lower()
-    return _OURS.get(suffix) or _TABLE.guess_type("x" + suffix, strict=False)[0]
+    return _OURS.get(suffix) or _table().guess_type("x" + suffix, strict=False)[0]
 
 
 def _sniffed(data: bytes | str | None) -> str | None:

@@ -32,6 +32,26 @@ def current_task() -> object:
         return trio.lowlevel.current_task()
 
 
+def on_asyncio() -> bool:
+    """Whether asyncio runs here, and not trio."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def from_threads() -> Callable[..., object]:
+    """What a thread calls, with a function and its arguments, to have it run soon in the event loop that runs here.
+    That call raises RuntimeError once the loop has ended."""
+    try:
+        return asyncio.get_running_loop().call_soon_threadsafe
+    except RuntimeError:
+        import trio
+
+        return trio.lowlevel.current_trio_token().run_sync_soon
+
+
 def being_cancelled() -> bool:
     """Whether a scope around this task is cancelled. If not, a cancellation that arrives concerns this task alone: its
     own code made it, or somebody cancelled just this task."""

@@ -1,7 +1,8 @@
-"""One value that one task waits for and another gives."""
+"""One value that tasks wait for and another gives."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import anyio
@@ -10,10 +11,10 @@ import anyio
 class Waiter:
     """Resolved or failed once; what comes after the first is ignored."""
 
-    __slots__ = ("_error", "_event", "_value")
+    __slots__ = ("_error", "_value", "_waiting")
 
     def __init__(self) -> None:
-        self._event: anyio.Event | None = None
+        self._waiting: list[asyncio.Future[None] | anyio.Event] = []
         self._value: Any = _NOTHING
         self._error: BaseException | None = None
 
@@ -36,17 +37,27 @@ class Waiter:
 
     async def wait(self) -> Any:
         """The value. Raises: the exception that was given. Waits without a limit: its owner ends it."""
-        if not self.done:
-            if self._event is None:
-                self._event = anyio.Event()
-            await self._event.wait()
+        if self._value is _NOTHING and self._error is None:
+            try:
+                future = asyncio.get_running_loop().create_future()  # half of what an event costs
+            except RuntimeError:
+                event = anyio.Event()
+                self._waiting.append(event)
+                await event.wait()
+            else:
+                self._waiting.append(future)
+                await future
         if self._error is not None:
             raise self._error
         return self._value
 
     def _wake(self) -> None:
-        if self._event is not None:
-            self._event.set()
+        for one in self._waiting:
+            if isinstance(one, anyio.Event):
+                one.set()
+            elif not one.done():
+                one.set_result(None)
+        self._waiting.clear()
 
 
 _NOTHING = object()

@@ -60,6 +60,17 @@ def test_only_complete_events_move_the_place_to_resume_at(data: bytes, last_even
     assert decode(data, limit=7)[1] == (last_event_id, retry)
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("before", [b"", b"retry: 5\n", b"id: 0\n", b"data: a\n", b"event: other\n", b": hi\n\n"])
+@pytest.mark.parametrize("lines", [[], [b"event: message"], [b"id: 7"], [b"id: 7", b"event: message"]])
+def test_an_event_in_one_chunk_is_like_any_other(lines: list[bytes], before: bytes, end: bytes) -> None:
+    event = end.join([*lines, b'data: {"a": 1}', b"", b""])
+    data = before + event + event
+    in_pieces = decode(data, cuts=list(range(len(data))))
+    assert decode(data, cuts=[len(before), len(before) + len(event)]) == in_pieces
+    assert decode(data, limit=3, cuts=[len(before), len(before) + len(event)]) == decode(data, limit=3)
+
+
 @pytest.mark.rule("R80")
 def test_one_message_is_one_event() -> None:
     assert encode_event(b'{"a":1}') == b'data: {"a":1}\n\n'
@@ -146,6 +157,23 @@ streams = st.lists(st.sampled_from(words) | st.binary(max_size=4) | st.integers(
 @given(streams.map(b"".join), st.integers(1, 20) | st.integers(4000, 9000), st.lists(st.integers(0, 100_000)))
 def test_any_chunking_gives_the_same_events(data: bytes, limit: int, cuts: list[int]) -> None:
     assert decode(data, limit=limit, cuts=cuts) == decode(data, limit=limit)
+
+
+fields = [b"id: 7", b"id: 8", b"id:", b"id: " + b"x" * 1001, b"id: \xc3\xa9", b"id: a b", b"event: message"]
+fields += [b"event: other", b"data: ab", b"data:  a", b"data:a", b"data: a\rb", b"data: ", b"data", b"retry: 5", b":"]
+usual = st.sampled_from([b"data: ab\n\n", b"id: 7\ndata: ab\n\n", b"id: 7\r\nevent: message\r\ndata: a\r\n\r\n"])
+ends = st.sampled_from([b"\n", b"\r\n"])
+lines = st.lists(st.builds(bytes.__add__, st.sampled_from(fields), ends), max_size=4).map(b"".join)
+chunks = (
+    usual | lines | st.builds(bytes.__add__, lines, ends) | st.sampled_from([b"\n", b"\r", b"data: ", b"\xef\xbb\xbf"])
+)
+
+
+@given(st.lists(chunks, max_size=6), st.sampled_from([1, 2, LIMIT]))
+def test_chunks_that_are_whole_events_are_read_as_they_are_byte_by_byte(sent: list[bytes], limit: int) -> None:
+    decoder, data = SSEDecoder(limit), b"".join(sent)
+    events = [event for chunk in sent for event in decoder.feed(chunk)]
+    assert (events, (decoder.last_event_id, decoder.retry)) == decode(data, limit=limit, cuts=list(range(len(data))))
 
 
 names = st.text(st.characters(exclude_characters="\n\r\0", codec="utf-8"), min_size=1)

@@ -168,7 +168,9 @@ LIST = ListToolsResult(
 )
 CALLS = {
     "object": CallToolResult([TextContent("{}")], {"a": [1]}),
-    "raw object": CallToolResult([TextContent("{}")], msgspec.Raw(b' {"a": [1]}')),
+    "raw object": CallToolResult([TextContent("{}")], msgspec.Raw(b'{"a": [1]}')),
+    "spaced object": CallToolResult([TextContent("{}")], msgspec.Raw(b'\n {"a": 1}')),
+    "spaced list": CallToolResult([TextContent("[]")], msgspec.Raw(b" [{}]")),
     "struct": CallToolResult([TextContent("{}")], Icon("https://example.com")),
     "array": CallToolResult([TextContent("[]")], [1]),
     "raw array": CallToolResult([TextContent("[]")], msgspec.Raw(b"[1]")),
@@ -181,7 +183,7 @@ CALLS = {
     "link": CallToolResult([ResourceLink("note://1", "note-1", title="A note")]),
     "embedded": CallToolResult([EmbeddedResource(ResourceContents("note://1", text="t"))]),
 }
-OBJECTS = {"object", "raw object", "struct"}
+OBJECTS = {"object", "raw object", "spaced object", "struct"}
 
 
 @needs_schemas

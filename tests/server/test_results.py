@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import decimal
 import enum
 import json
 from typing import Annotated, Any, Literal
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, computed_field
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, SerializeAsAny, TypeAdapter, computed_field
 from typing_extensions import TypedDict
 
 from backchannel.errors import ConfigurationError, ToolError
@@ -25,7 +26,7 @@ from backchannel.protocol.types.content import (
     UnknownContent,
 )
 from backchannel.protocol.types.tools import CallToolResult
-from backchannel.server.results import Output, error_result, to_result
+from backchannel.server.results import Output, error_result, may_hold_floats, to_result
 
 LONE = "half \ud83d of a pair"
 
@@ -300,3 +301,60 @@ def test_json_arrives_as_it_was(value: Any) -> None:
     result = to_result({"value": value}, output(dict[str, Any]))
     assert structured(result) == {"value": value}
     assert json.loads(to_result({"value": value}, None).text) == {"value": value}
+
+
+# -- what need not be looked at --------------------------------------------------------------------------------------
+
+
+class Open(BaseModel, extra="allow"):
+    x: int
+
+
+class Node(BaseModel):
+    name: str | None
+    inner: "list[Node] | None" = None
+
+
+class Ratio(BaseModel):
+    part: Annotated[str, PlainSerializer(lambda text: float(text), return_type=float)]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "expected"),
+    [
+        (int, False),
+        (str | None, False),
+        (list[dict[str, bool]], False),
+        (Node, False),
+        (tuple[Node, Color], False),
+        (Options, False),
+        (float, True),
+        (Any, True),
+        (dict, True),
+        (list, True),
+        (int | float, True),
+        (dict[str, Line], True),
+        (Open, True),
+        (Ratio, True),
+        (decimal.Decimal, True),
+        (SerializeAsAny[Node], True),
+        (Annotated[int, BeforeValidator(int)], True),
+        (Point, True),  # what its computed field gives is not known
+    ],
+)
+def test_where_there_may_be_a_float(annotation: Any, expected: bool) -> None:
+    assert may_hold_floats(TypeAdapter(annotation).core_schema) is expected
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (Ratio, Ratio(part="nan")),
+        (Open, Open(x=1, y=float("nan"))),  # type: ignore[call-arg]
+        (list[Line | None], [None, Line(Point(x=1), float("inf"))]),
+        (dict[str, Any], {"a": None, "b": [float("-inf")]}),
+    ],
+)
+def test_a_number_that_is_not_finite_is_found_beside_nothing(annotation: Any, value: Any) -> None:
+    with pytest.raises(ValueError, match="a number is not finite"):
+        to_result(value, output(annotation))

@@ -2,6 +2,7 @@
 
 import base64
 import copy
+import hashlib
 import json
 import logging
 from typing import Any
@@ -72,6 +73,27 @@ async def test_a_round_that_is_repeated_gets_the_result_that_it_had() -> None:
         assert [text(response) for response in ended] == ["paid 3 b"] * 3
         assert len({response["id"] for response in ended}) == 3
         assert runs == [1, 2, 3]
+
+
+async def test_a_state_is_opened_once_for_a_round() -> None:
+    opened: list[bytes] = []
+
+    class Codec:
+        def seal(self, plain: bytes) -> bytes:
+            return b"sealed " + plain
+
+        def open(self, sealed: bytes) -> bytes:
+            opened.append(sealed)
+            return sealed.removeprefix(b"sealed ")
+
+    runs: list[int] = []
+    server = shop(MemoryStateStore(), runs)
+    server.state = RequestState(codec=Codec(), store=MemoryStateStore(), clock=Clock())
+    async with driver(server) as client:
+        last = await until_last(client)
+        opened.clear()
+        assert text(await client.call("pay", {"amount": 3}, **last)) == "paid 3 yes"
+    assert len(opened) == 1 and runs == [1, 2, 3]
 
 
 async def test_other_answers_do_not_count_once_the_state_was_used(caplog: pytest.LogCaptureFixture) -> None:
@@ -439,7 +461,8 @@ async def test_who_waits_can_be_cancelled_and_does_not_wait_for_ever(monkeypatch
     async with driver(shop(store, [])) as client:
         last = await until_last(client)
         state = client.dispatcher.server.state
-        await store.put(f"round:{state.identity(last['requestState'])}", b"?somebody", 1000)
+        plain = state.unlock(base64.urlsafe_b64decode(last["requestState"] + "=="))
+        await store.put(f"round:{hashlib.sha256(plain).hexdigest()}", b"?somebody", 1000)
         waiting = client.tool("pay", {"amount": 3}, **last)
         async with anyio.create_task_group() as group:
             group.start_soon(client.dispatcher, waiting)
@@ -498,6 +521,24 @@ async def test_a_store_that_fails_is_an_error_that_says_so_or_does_no_harm(
             }
             response = await client.call("pay", {"amount": 3}, **last)
         assert text(response) == "paid 3 yes" and runs.count(3) <= 2
+
+
+async def test_a_journal_that_is_out_of_reach_does_not_use_the_state_up() -> None:
+    class Store(MemoryStateStore):
+        fails = False
+
+        async def get(self, key: str) -> bytes | None:
+            if self.fails and key.startswith("journal:"):
+                raise OSError
+            return await super().get(key)
+
+    store, runs = Store(), list[int]()
+    async with driver(shop(store, runs, store_above=0)) as client:
+        last = await until_last(client)
+        store.fails = True
+        assert (await client.call("pay", {"amount": 3}, **last))["error"]["code"] == -32603
+        store.fails = False
+        assert text(await client.call("pay", {"amount": 3}, **last)) == "paid 3 yes" and runs == [1, 2, 3]
 
 
 async def test_another_spelling_of_a_token_is_the_same_state() -> None:

@@ -11,11 +11,12 @@ import anyio.lowlevel
 import pytest
 
 from backchannel import Limits, Principal, Server
-from backchannel.protocol.jsonrpc import Message, decode
+from backchannel.protocol.jsonrpc import Malformed, Message, decode
 from backchannel.protocol.types.subscriptions import Filter
-from backchannel.server.channel import encoded, serve
+from backchannel.server.channel import serve
 from backchannel.server.dispatch import start
-from backchannel.server.subscriptions import honour
+from backchannel.server.outbox import encoded
+from backchannel.server.subscriptions import TOOLS, UPDATED, Change, honour
 from tests.server.replay import LEGACY, MODERN, Driver, driver
 
 pytestmark = pytest.mark.anyio
@@ -40,13 +41,22 @@ class Line:
         self.send, self._incoming = anyio.create_memory_object_stream[Any](1000)
         self._outgoing, self._receive = anyio.create_memory_object_stream[Any](20_000)
         self.got: list[dict[str, Any]] = []
+        self._unsent: list[Any] = []
 
-    async def receive(self) -> Message:
-        message: Message = await self._incoming.receive()
-        return message
+    async def receive(self) -> list[Message | Malformed]:
+        return [await self._incoming.receive()]
 
-    async def write(self, message: Message) -> None:
-        await self._outgoing.send(json.loads(encoded(message)))
+    def write(self, messages: list[bytes]) -> bool:
+        self._unsent = [json.loads(message) for message in messages]
+        with contextlib.suppress(anyio.WouldBlock):
+            while self._unsent:
+                self._outgoing.send_nowait(self._unsent[0])
+                del self._unsent[0]
+        return not self._unsent
+
+    async def flush(self) -> None:
+        for message in self._unsent:
+            await self._outgoing.send(message)
 
     def close(self) -> None:
         for stream in (self.send, self._incoming, self._outgoing, self._receive):
@@ -84,7 +94,7 @@ class Line:
 
 class _Channel:
     def __init__(self, line: Line):
-        self.receive, self.send = line.receive, line.write
+        self.receive, self.write, self.flush = line.receive, line.write, line.flush
 
 
 @contextlib.asynccontextmanager
@@ -350,3 +360,14 @@ async def test_subscribing(server: Server) -> None:
                 assert response["error"]["code"] == error[0] and error[1] in response["error"]["message"]
         await wire.serve(wire.exchange("resources/unsubscribe", {"uri": "never://"}))
         assert (await wire.next())["result"] == {}
+
+
+async def test_who_gets_the_same_shares_one_message() -> None:
+    change = Change(UPDATED, A)
+    assert change.message(1) is change.message(1) and change.message() is change.message()
+    told = [json.loads(encoded(change.message(id)))["params"] for id in (1, "1", 0, None)]
+    assert [params.get("_meta", {}).get(ID) for params in told] == [1, "1", 0, None]
+    assert {params["uri"] for params in told} == {A} and "_meta" not in told[-1]
+    changed = Change(TOOLS, None)
+    assert changed.message().params is None
+    assert json.loads(encoded(changed.message(1)))["params"] == {"_meta": {ID: 1}}

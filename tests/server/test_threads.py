@@ -37,7 +37,7 @@ async def test_tools_that_wait_for_an_answer_do_not_stop_the_others() -> None:
         for _ in range(5):
             group.start_soon(client.serve, client.tool("ask"))
         questions = [await client.until(lambda message: "method" in message) for _ in range(5)]
-        pool = client.dispatcher._threads
+        pool = client.dispatcher.threads
         while pool.waiting < 5:
             await anyio.lowlevel.checkpoint()
         assert pool.seats.borrowed_tokens == 0
@@ -55,7 +55,7 @@ async def test_a_cancelled_call_gives_its_seat_back_once() -> None:
             await client.until(lambda message: message.get("method") == "elicitation/create")
             assert client.last is not None
             client.last.cancel()
-        pool = client.dispatcher._threads
+        pool = client.dispatcher.threads
         while pool.waiting or pool.seats.borrowed_tokens:
             await anyio.lowlevel.checkpoint()
         assert text(await client.call("plain")) == "done"
@@ -96,6 +96,51 @@ async def test_those_that_wait_have_an_end(monkeypatch: pytest.MonkeyPatch) -> N
         assert held.pool.waiting == 2 and held.pool.seats.borrowed_tokens == 1 and 3 not in held.begun
         held.go.set()
     assert sorted(held.ended) == [0, 1, 2, 3] and held.pool.seats.borrowed_tokens == 0
+
+
+async def test_a_thread_serves_one_call_after_the_other_and_is_let_go_when_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = Threads(2)
+    first = await pool.run(threading.current_thread)
+    assert await pool.run(threading.current_thread) is first and pool._nursery.running == 1
+    await pool.close()
+    monkeypatch.setattr(module, "IDLE", 0.001)
+    pool = Threads(2)
+    for _ in range(3):
+        await pool.run(threading.current_thread)
+        with anyio.fail_after(10):
+            while pool._nursery.running:
+                await anyio.lowlevel.checkpoint()
+        assert pool._idle == []
+
+
+async def test_a_thread_that_is_given_something_as_it_goes_stays() -> None:
+    pool = Threads(2)
+    first = await pool.run(threading.current_thread)
+    (worker,) = pool._idle
+
+    def late() -> None:
+        pool._soon(pool._unused, worker)  # as if it had just waited for too long
+
+    await pool.run(late)
+    with anyio.fail_after(10):
+        assert await pool.run(threading.current_thread) is first
+    await pool.close()
+
+
+async def test_where_there_can_be_no_more_threads_nobody_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none_left(*_: Any, **__: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    pool = Threads(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(anyio.to_thread, "run_sync", none_left)
+        with anyio.fail_after(10), pytest.raises(RuntimeError, match="can't start"):
+            await pool.run(threading.current_thread)
+    assert pool.seats.borrowed_tokens == 0
+    await pool.run(threading.current_thread)
+    await pool.close()
 
 
 async def test_a_seat_belongs_to_its_thread_and_to_nothing_that_it_starts() -> None:

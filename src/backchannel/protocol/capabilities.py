@@ -13,12 +13,13 @@ from ..errors import MissingCapability
 from .versions import FEATURES, Version
 
 Capabilities = Mapping[str, Any]
+_FORM, _MODES = frozenset({"form"}), frozenset({"form", "url"})
 
 
 def _declared(capabilities: Capabilities, name: str) -> Mapping[str, Any] | None:
     """What is declared of a capability; None if it is not. A capability is an object, so nothing else declares one."""
     found = capabilities.get(name)
-    return found if isinstance(found, Mapping) else None
+    return found if type(found) is dict or isinstance(found, Mapping) else None
 
 
 def elicitation_modes(capabilities: Capabilities, version: Version) -> frozenset[str]:
@@ -28,9 +29,9 @@ def elicitation_modes(capabilities: Capabilities, version: Version) -> frozenset
     declared = _declared(capabilities, "elicitation")
     if declared is None:
         return frozenset()
-    named = {"form", "url"} & set(declared) if features.elicitation_submodes else set()
-    modes = {mode for mode in named if _declared(declared, mode) is not None}
-    return frozenset(modes if named else {"form"}) & features.elicitation
+    if not features.elicitation_submodes or _MODES.isdisjoint(declared):
+        return _FORM & features.elicitation
+    return frozenset(mode for mode in _MODES if _declared(declared, mode) is not None) & features.elicitation
 
 
 def require_elicitation(capabilities: Capabilities, version: Version, mode: str) -> None:

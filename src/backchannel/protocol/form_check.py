@@ -18,6 +18,8 @@ from typing import Any
 
 SHOWN = 40  # characters of a wrong value that a sentence repeats
 LISTED = 10  # options of a choice that a sentence lists
+_NAMES = {str: "string", int: "integer", bool: "boolean"}
+_SILENT = frozenset(("type", "title", "description", "default"))  # words that rule nothing out
 DEPTH = 4  # levels of a property's schema that are looked at; the subset has three: property, items, option
 
 
@@ -36,7 +38,8 @@ def with_defaults(schema: dict[str, Any], content: dict[str, Any]) -> dict[str, 
 
 def check_content(schema: dict[str, Any], content: dict[str, Any]) -> list[str]:
     """What is wrong with an answer: one sentence a field, such as `age: expected integer, got "old"`."""
-    return [f"{name}: {problem}" for name, problem in problems(schema, content).items()]
+    found = problems(schema, content)
+    return [f"{name}: {problem}" for name, problem in found.items()] if found else []
 
 
 def problems(schema: dict[str, Any], content: dict[str, Any]) -> dict[str, str]:
@@ -73,7 +76,7 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _problem(schema: Any, value: Any, depth: int = DEPTH) -> str | None:
     """What is wrong with one value, or None."""
-    if not isinstance(schema, dict) or depth == 0:
+    if not isinstance(schema, dict) or depth == 0 or _is_plain(schema, value):
         return None
     return (
         _wrong_type(schema, value)
@@ -83,6 +86,12 @@ def _problem(schema: Any, value: Any, depth: int = DEPTH) -> str | None:
         or _wrong_text(schema, value)
         or _wrong_items(schema, value, depth)
     )
+
+
+def _is_plain(schema: dict[str, Any], value: Any) -> bool:
+    """Whether a value is right at first sight, as most are: the schema has no more than its type."""
+    name = schema.get("type")
+    return _NAMES.get(type(value)) == name and schema.keys() <= _SILENT
 
 
 def _is_number(value: Any) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -25,8 +26,8 @@ from ..errors import (
 )
 from .jsonrpc import ErrorObject, ErrorResponse, Malformed, Message, Notification, Request, RequestId, decode
 from .methods import METHODS, Direction, Method, lookup
-from .types.requests import NO_META, RequestMeta, read_meta
-from .versions import META_VERSION, Version, is_legacy, is_modern, parse, unsupported
+from .types.requests import NO_META, RequestMeta, RequestParams, read_meta
+from .versions import META_VERSION, MODERN, Version, is_legacy, is_modern, parse, unsupported
 
 STATUS = {
     PARSE_ERROR: 400,
@@ -39,6 +40,7 @@ STATUS = {
 """The HTTP status of a modern error, by its code. For other codes: 400 before the method ran, 200 afterwards."""
 
 JSON, SSE = "application/json", "text/event-stream"
+_MODERN = {version.value: version for version in MODERN}
 
 
 class Accept(msgspec.Struct, frozen=True):
@@ -75,7 +77,7 @@ class Refusal(msgspec.Struct, frozen=True):
     error: ErrorResponse | None = None
 
 
-class Headers:
+class Headers(dict[str, str]):
     """The headers of a request: names in lower case ("Clients and servers MUST use case-insensitive comparisons for
     header names"), values with outer white space stripped.
 
@@ -83,26 +85,16 @@ class Headers:
     """
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]):
-        values: dict[str, str] = {}
         for name, value in raw:
             key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
-            values[key] = f"{values[key]}, {text}" if key in values else text
-        self._values = values
-
-    def get(self, name: str) -> str | None:
-        """The value of the header `name`, given in lower case."""
-        return self._values.get(name)
+            self[key] = f"{self[key]}, {text}" if key in self else text
 
 
-_ANY = Accept(True, True)
-_USUAL = f"{JSON}, {SSE}"
-
-
-def read_accept(headers: Headers) -> Accept:
-    """What the Accept header allows. No header means anything; a quality of 0 means no (RFC 9110, section 12.4.2)."""
-    value = headers.get("accept")
-    if value is None or value == _USUAL:
-        return _ANY
+@lru_cache(100)  # there are few, and each client sends the same in every request
+def read_accept(value: str | None) -> Accept:
+    """What an Accept header allows. None means anything; a quality of 0 means no (RFC 9110, section 12.4.2)."""
+    if value is None:
+        return Accept(True, True)
     allowed: dict[str, bool] = {}
     for part in value.lower().split(","):
         kind, *options = (word.strip() for word in part.split(";"))
@@ -124,12 +116,14 @@ def read_request(headers: Headers, body: bytes, methods: Mapping[str, Method] = 
     content_type = headers.get("content-type") or ""
     if content_type != JSON and content_type.split(";")[0].strip().lower() != JSON:
         return _refuse(None, INVALID_REQUEST, f"Content-Type must be {JSON}", status=415)
-    accept = read_accept(headers)
+    accept = read_accept(headers.get("accept"))
     if not accept.json and not accept.sse:
         return _refuse(None, INVALID_REQUEST, f"Accept must allow {JSON} and {SSE}", status=406)
+    stated = headers.get("mcp-protocol-version")
+    if (call := _in_order(headers, stated, body, accept, methods)) is not None:
+        return call
     message = decode(body)
     meta, fault = _meta(message)
-    stated = headers.get("mcp-protocol-version")
     if meta.version is None and (stated is None or not is_modern(stated)):
         if stated is None or is_legacy(stated) or (isinstance(message, Request) and message.method == "initialize"):
             return Legacy(message, headers.get("mcp-session-id"), stated, accept)
@@ -144,6 +138,30 @@ def read_request(headers: Headers, body: bytes, methods: Mapping[str, Method] = 
         return Refusal(STATUS.get(message.code, 400), message.reply())
     # "The client MUST NOT send JSON-RPC responses" (basic/transports/streamable-http, Sending Messages)
     return _refuse(None, INVALID_REQUEST, "clients do not send responses at this protocol version")
+
+
+def _in_order(
+    headers: Headers, stated: str | None, body: bytes, accept: Accept, methods: Mapping[str, Method]
+) -> Call | None:
+    """A modern request that is in order, as nearly all are, read in one go, as its header says what it is; else None,
+    and the ladder finds out what is wrong. Where params have no type of their own they are wanted raw."""
+    version, name = _MODERN.get(stated or ""), headers.get("mcp-method", "")
+    method = lookup(name, version, Direction.CLIENT, methods) if version is not None else None
+    if method is None or version is None or method.params is RequestParams:
+        return None
+    try:
+        if not body.isascii():
+            body.decode()  # see `decode`
+        whole = method.whole(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    params = whole.params
+    named = params.meta.version
+    if whole.method != name or named != stated or params.meta.client_capabilities is None:
+        return None
+    if method.name is not None and decode_value(headers.get("mcp-name")) != getattr(params, method.name):
+        return None
+    return Call(Request(whole.id, name), version, method, params, accept)
 
 
 class _Claim(msgspec.Struct):
@@ -188,7 +206,7 @@ def _climb(
     if method is None:
         return _refuse(id, METHOD_NOT_FOUND, f"Method not found: {request.method[:200]}")
     try:
-        params = msgspec.json.decode(request.params or b"{}", type=method.params)
+        params = method.read(request.params or b"{}")
     except (msgspec.DecodeError, RecursionError) as error:
         return _refuse(id, INVALID_PARAMS, f"Invalid params: {error}")
     if method.name is not None:

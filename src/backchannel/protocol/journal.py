@@ -59,6 +59,7 @@ class _Sealed(msgspec.Struct, array_like=True, omit_defaults=True):
 
 
 _decoder = msgspec.json.Decoder(_Sealed)
+_encode = msgspec.json.Encoder().encode
 _PREFIX = {"elicitation/create": "elicit", "sampling/createMessage": "sample", "roots/list": "roots", STEP: STEP}
 
 
@@ -69,11 +70,15 @@ class Journal:
     """
 
     def __init__(self, entries: Iterable[Entry] = (), state: msgspec.Raw = NULL):
-        self.entries = {entry.key: entry for entry in entries}
+        self.entries: dict[str, Entry] = {}
         self.state = state
-        self._places = [entry.key for entry in self.entries.values() if not entry.named]
+        self._places: list[str] = []
         self._taken: dict[str, Entry] = {}
         self._cursor = 0
+        for entry in entries:
+            self.entries[entry.key] = entry
+            if not entry.named:
+                self._places.append(entry.key)
 
     @classmethod
     def load(cls, data: bytes) -> Journal:
@@ -84,9 +89,11 @@ class Journal:
     def dump(self) -> bytes:
         """The journal as JSON, to be sealed: what has a place by its ordinal, in order, then what has a key. Entries
         that this round did not come to are kept: it may have been cut short, and what was answered stays answered."""
-        placed = {key: self.entries[key] for key in self._places}
-        others = [entry for key, entry in self.entries.items() if key not in placed]
-        return msgspec.json.encode(_Sealed([*placed.values(), *others], self.state))
+        entries = list(map(self.entries.__getitem__, self._places))
+        if len(entries) < len(self.entries):
+            placed = set(self._places)
+            entries += [entry for key, entry in self.entries.items() if key not in placed]
+        return _encode(_Sealed(entries, self.state))
 
     def place(self, kind: str, text: str, digest: str = "", key: str | None = None) -> Entry:
         """Take the next place, or the place `key`, and return the entry there.
@@ -120,12 +127,12 @@ class Journal:
 
     def _next(self, kind: str, text: str, digest: str) -> Entry:
         ordinal = self._cursor
-        recorded = self.entries[self._places[ordinal]] if ordinal < len(self._places) else None
-        if recorded is not None and self._stays(recorded, kind, text, digest):
-            self._cursor += 1
-            return recorded
         key = f"{_PREFIX.get(kind, kind)}-{ordinal + 1}"
-        if recorded is not None:
+        if ordinal < len(self._places):
+            recorded = self.entries[self._places[ordinal]]
+            if self._stays(recorded, kind, text, digest):
+                self._cursor += 1
+                return recorded
             del self.entries[recorded.key]
             key += "_" * (len(recorded.key) - len(recorded.key.rstrip("_")) + 1)
         while key in self.entries:
@@ -157,23 +164,24 @@ class Journal:
 
     def fill(self, responses: dict[str, Any]) -> None:
         """Record answers. Only open and explicit questions take one; unknown keys are ignored."""
-        for entry in self.fillable:
-            if entry.key in responses:
-                entry.value, entry.status = responses[entry.key], Status.DONE
+        for key, value in responses.items():
+            entry = self.entries.get(key)
+            if entry is not None and _takes_answer(entry):
+                entry.value, entry.status = value, Status.DONE
 
     @property
     def fillable(self) -> list[Entry]:
         """What an answer counts for."""
-        return [
-            entry
-            for entry in self.entries.values()
-            if entry.kind != STEP and (entry.status is Status.OPEN or entry.explicit)
-        ]
+        return list(filter(_takes_answer, self.entries.values()))
 
     @property
     def answers(self) -> dict[str, Entry]:
         """The explicit questions that have an answer."""
         return {key: entry for key, entry in self.entries.items() if entry.explicit and entry.status is Status.DONE}
+
+
+def _takes_answer(entry: Entry) -> bool:
+    return entry.kind != STEP and (entry.status is Status.OPEN or entry.explicit)
 
 
 def _twice(key: str) -> ValueError:

@@ -145,26 +145,21 @@ def decode(data: bytes) -> Message | Malformed:
         return _malformed(data, PARSE_ERROR, "Parse error: not JSON in UTF-8")
     except RecursionError:
         return _malformed(data, PARSE_ERROR, "Parse error: nested too deeply")
-    return _classify(envelope)
-
-
-def _classify(envelope: _Envelope) -> Message | Malformed:
-    """By shape only: id and method, method alone, id and either result or error."""
-    if envelope.method is msgspec.UNSET:
-        return _classify_response(envelope)
+    # By shape only: id and method, method alone, id and either result or error.
     id, method, params = envelope.id, envelope.method, envelope.params
-    if isinstance(params, msgspec.UnsetType):
-        raw = None
-    elif (first := memoryview(params)[0]) == _BRACE:
-        raw = params
-    elif first == _NULL:  # not allowed, and sent all the same by clients that serialise absent params
-        raw = None
-    elif id is msgspec.UNSET:
-        # "The receiver MUST NOT send a response" to a notification, whatever it holds (basic/index, Notifications)
-        return Malformed(INVALID_PARAMS, "Invalid params: not an object", is_notification=True)
-    else:
-        return Malformed(INVALID_PARAMS, "Invalid params: not an object", id)
-    if isinstance(id, msgspec.UnsetType):
+    if method is msgspec.UNSET:
+        return _response(envelope)
+    raw = None
+    if params is not msgspec.UNSET:
+        first = memoryview(params)[0]
+        if first == _BRACE:
+            raw = params
+        elif first != _NULL:  # which is not allowed, and sent all the same by clients that serialise absent params
+            # "The receiver MUST NOT send a response" to a notification, whatever it holds (basic/index, Notifications)
+            if id is msgspec.UNSET:
+                return Malformed(INVALID_PARAMS, "Invalid params: not an object", is_notification=True)
+            return Malformed(INVALID_PARAMS, "Invalid params: not an object", id)
+    if id is msgspec.UNSET:
         return Notification(method, raw)
     if id is None:  # "Unlike base JSON-RPC, the ID MUST NOT be null" (basic/index, Requests)
         return Malformed(INVALID_REQUEST, "Invalid Request: id must not be null")
@@ -174,15 +169,15 @@ def _classify(envelope: _Envelope) -> Message | Malformed:
 _BRACE, _NULL = b"{n"
 
 
-def _classify_response(envelope: _Envelope) -> Message | Malformed:
-    id = envelope.id if not isinstance(envelope.id, msgspec.UnsetType) else None
+def _response(envelope: _Envelope) -> Message | Malformed:
+    id = envelope.id if envelope.id is not msgspec.UNSET else None
     result, error = envelope.result, envelope.error
-    if isinstance(error, msgspec.UnsetType):
-        if isinstance(result, msgspec.UnsetType):
+    if error is msgspec.UNSET:
+        if result is msgspec.UNSET:
             return Malformed(INVALID_REQUEST, "Invalid Request: no method, no result and no error", id)
         if id is not None:
             return Response(id, result)
-    elif isinstance(result, msgspec.UnsetType):
+    elif result is msgspec.UNSET:
         return ErrorResponse(id, error)
     return Malformed(INVALID_REQUEST, "a response has an id and either result or error", id, is_response=True)
 

@@ -1,17 +1,17 @@
 """Newline framing: one JSON-RPC message per line, for stdio and any other byte stream.
 
-How it works: only the new chunk is searched for a line end, and what precedes the end goes into a `Bounded`, which
+How it works: only the new chunk is searched for line ends. A line that it has a part of goes into a `Bounded`, which
 keeps all bytes up to the limit and, once it is passed, the two edges only. So time is linear in the bytes that come
 in, and memory does not depend on what the other side sends.
 """
 
-from dataclasses import dataclass
+import msgspec
 
+_BLANK = b" \t\r"
 EDGE = 4096  # bytes that are kept from each end of what was dropped
 
 
-@dataclass(frozen=True, slots=True)
-class Oversized:
+class Oversized(msgspec.Struct, frozen=True):
     """Stands in the place of a message that was dropped because it is longer than `limit`; sizes are in bytes.
 
     The edges are there so that the caller can still look for the id: some peers write it first, others last.
@@ -112,13 +112,18 @@ class LineDecoder:
     def feed(self, data: bytes) -> list[bytes | Oversized]:
         """Take the next bytes; return the lines they complete, without ends, those over `limit` as `Oversized`."""
         lines: list[bytes | Oversized] = []
-        start = 0
-        while (end := data.find(b"\n", start)) >= 0:
-            self._line.add(data[start:end])
-            self._finish(lines, strip_cr=True)
-            start = end + 1
-        if start < len(data):
-            self._line.add(data[start:])
+        *ended, rest = data.split(b"\n")
+        for line in ended:
+            if self._line.size or len(line) > self._line.limit:
+                self._line.add(line)
+                self._finish(lines, strip_cr=True)
+                continue
+            if line.endswith(b"\r"):
+                line = line[:-1]
+            if self._blanks or line.strip(_BLANK):
+                lines.append(line)
+        if rest:
+            self._line.add(rest)
         return lines
 
     def eof(self) -> list[bytes | Oversized]:
@@ -130,5 +135,5 @@ class LineDecoder:
 
     def _finish(self, lines: list[bytes | Oversized], *, strip_cr: bool) -> None:
         line = self._line.take(strip_cr=strip_cr)
-        if self._blanks or isinstance(line, Oversized) or line.strip(b" \t\r"):
+        if self._blanks or isinstance(line, Oversized) or line.strip(_BLANK):
             lines.append(line)

@@ -19,6 +19,8 @@ _BOM = b"\xef\xbb\xbf"
 _OVERHEAD = len(_BOM) + len(b"data: ") + 1  # beyond the data; with the one, a line that is dropped is an event dropped
 _LONGEST_ID = 1000  # bytes
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_USUAL = re.compile(rb"(?:id: ([!-~]{1,%d})\r?\n)?(?:event: message\r?\n)?data: ([^\r\n]*+)\r?\n\r?\n" % _LONGEST_ID)
+"""A chunk that is one whole event of one line, as most are."""
 _RETRY_DIGITS = 18  # a longer number is ignored: int() refuses the very long, and no one waits millions of years
 
 
@@ -47,10 +49,11 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
         raise ValueError(f"retry is a number of milliseconds, at least 0, not {retry}")
     parts: list[bytes] = []
     for name, value in (("id", id), ("event", event), ("retry", retry)):
-        if isinstance(value, str) and any(char in value for char in "\n\r\0"):
+        if value is None:
+            continue
+        if isinstance(value, str) and not value.isprintable() and any(char in value for char in "\n\r\0"):
             raise ValueError(f"the {name} of an event may not hold a newline or NUL: {value!r}")
-        if value is not None:
-            parts.append(f"{name}: {value}\n".encode())
+        parts.append(f"{name}: {value}\n".encode())
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     parts += (b"data: ", data.replace(b"\n", b"\ndata: "), b"\n\n")
@@ -75,6 +78,7 @@ class SSEDecoder:
         """The wait before reconnecting that the server asked for last, in milliseconds."""
         self._lines = LineDecoder(max(limit, EDGE) + _OVERHEAD, blanks=True)
         self._at_start = True
+        self._amid = False  # whether an event was begun
         self._data = Bounded(limit)
         self._has_data = False
         self._event = ""
@@ -83,7 +87,13 @@ class SSEDecoder:
 
     def feed(self, data: bytes) -> list[Event | Oversized]:
         """Take the next bytes; return the events they complete, in order, those over `limit` as `Oversized`."""
+        if not self._amid and (usual := _USUAL.fullmatch(data)) is not None and len(usual[2]) <= self._data.limit:
+            self._at_start = False
+            id = usual[1].decode() if usual[1] is not None else None
+            self.last_event_id = id or self.last_event_id
+            return [Event(usual[2], "message", id)]
         events: list[Event | Oversized] = []
+        self._amid = not data.endswith((b"\n\n", b"\n\r\n"))
         for line in self._lines.feed(data):
             if self._at_start:
                 self._at_start = False

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from .uri_template import Expression, Variable
@@ -27,20 +28,17 @@ _SEGMENT = frozenset({"/", "?", "#", "%2F", "\\"})
 """What ends a segment of a path. An encoded slash would be a plain one in the value."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Literal:
+class _Literal(msgspec.Struct, frozen=True):
     units: Units
 
 
-@dataclass(frozen=True, slots=True)
-class _Absent:
+class _Absent(msgspec.Struct, frozen=True):
     """The following pieces, so many, may be absent."""
 
     pieces: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Hole:
+class _Hole(msgspec.Struct, frozen=True):
     """A place for values, without the units in `stops`. Lengths in units. `separator`: between the items of an exploded
     variable, or between `name=value` pairs. `strict`: no item is a dot segment."""
 
@@ -79,7 +77,7 @@ class Matcher:
         first, separator = expression.operator.first, expression.operator.separator
         last = self._pieces[-1] if self._pieces else None
         if first == "&" and isinstance(last, _Hole) and last.named and last.separator == separator:
-            self._pieces[-1] = replace(last, variables=last.variables + expression.variables)
+            self._pieces[-1] = msgspec.structs.replace(last, variables=last.variables + expression.variables)
             return
         stops = frozenset("/?#" if separator == ";" else "#")
         hole = _Hole(expression.variables, stops, separator, named=True)

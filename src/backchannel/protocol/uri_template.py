@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import quote
+
+import msgspec
 
 from .uri_match import Matcher
 
@@ -18,8 +19,7 @@ Value = str | Sequence[str] | Mapping[str, str | None] | None
 _RESERVED = ":/?#[]@!$&'()*+,;="
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(msgspec.Struct, frozen=True):
     """A row of the table in RFC 6570, appendix A."""
 
     first: str
@@ -41,8 +41,7 @@ _OPERATORS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(msgspec.Struct, frozen=True):
     """`name`, `name:3` (a prefix of at most 3 characters) or `name*` (exploded)."""
 
     name: str
@@ -50,8 +49,7 @@ class Variable:
     explode: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(msgspec.Struct, frozen=True):
     """What stands between braces."""
 
     operator: Operator

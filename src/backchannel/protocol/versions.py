@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -39,7 +40,7 @@ class Version(enum.StrEnum):
         """Whether this version is legacy or modern."""
         return FEATURES[self].era
 
-    @property
+    @cached_property
     def is_modern(self) -> bool:
         """True for the stateless protocol."""
         return FEATURES[self].era is Era.MODERN
@@ -125,6 +126,7 @@ META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
 _BY_NAME: dict[str, Version] = {version.value: version for version in Version}
+_LEGACY_NAMES, _MODERN_NAMES = (frozenset(version.value for version in era) for era in (LEGACY, MODERN))
 
 
 def parse(name: str) -> Version | None:
@@ -134,14 +136,12 @@ def parse(name: str) -> Version | None:
 
 def is_legacy(name: str) -> bool:
     """True for the name of a legacy version that we speak."""
-    version = parse(name)
-    return version is not None and version.era is Era.LEGACY
+    return name in _LEGACY_NAMES
 
 
 def is_modern(name: str) -> bool:
     """True for the name of a modern version that we speak."""
-    version = parse(name)
-    return version is not None and version.era is Era.MODERN
+    return name in _MODERN_NAMES
 
 
 def negotiate(offer: str) -> Version:
@@ -234,7 +234,8 @@ def _carries(features: Features, value: Any) -> bool:
     if features.structured == "none":
         return False
     if isinstance(value, msgspec.Raw):
-        return bytes(value).lstrip()[:1] == b"{"
+        first = bytes(memoryview(value)[:1])  # it may be long, and is copied only where it begins with white space
+        return (bytes(value).lstrip()[:1] if first.isspace() else first) == b"{"
     return isinstance(msgspec.to_builtins(value), dict)
 
 

@@ -31,11 +31,12 @@ def advise(function: Callable[..., Any], context: str | None, stopped_at: Where)
     context: the name of its context parameter.  stopped_at: the line that asks; where that is not in the function
     itself, nothing is said.
     """
-    function = inspect.unwrap(function)
-    function = getattr(function, "__func__", function)
-    if not inspect.isfunction(function) or function in _seen:
+    if _was_seen(function):
         return
-    _seen.add(function)
+    given, function = function, inspect.unwrap(function)
+    function = getattr(function, "__func__", function)
+    if not inspect.isfunction(function) or (function is not given and _was_seen(function)):
+        return
     try:
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -62,6 +63,15 @@ def advise(function: Callable[..., Any], context: str | None, stopped_at: Where)
                 ast.unparse(call.func),
             )
             return
+
+
+def _was_seen(function: Callable[..., Any]) -> bool:
+    try:
+        seen = function in _seen
+        _seen.add(function)
+    except TypeError:  # an object that cannot be kept in a set
+        return False
+    return seen
 
 
 def _statements(node: ast.AST) -> Iterator[ast.Call]:

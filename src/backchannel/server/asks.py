@@ -40,11 +40,13 @@ _NONE: Capabilities = {}
 class Ask(Generic[T]):
     """One question. `text` and `digest` say on replay whether it is the same question as before.
 
+    named: its params may hold its id.
     template, by: what stands in a parameter's annotation: a text with other parameters in braces, or a function that
     says what to ask.
     """
 
     method: ClassVar[str]
+    named: ClassVar[bool] = False
     text: str = ""
     digest: str = ""
     until: Callable[[], Any] | None = None
@@ -183,6 +185,7 @@ class ElicitUrl(Ask[Outcome[None]]):
     """
 
     method = "elicitation/create"
+    named = True
     digest = "url"
 
     def __init__(self, message: str, url: str, until: Callable[[], Any] | None = None):

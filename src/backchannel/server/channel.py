@@ -1,46 +1,51 @@
 """Serving one duplex channel of messages, both eras at once: stdio and in-process (basic/transports/stdio).
 
-How it works: one task reads, one writes, and each request has one of its own. Everything that is sent goes through the
-session's stream, whose reader is the writing task. `initialize` is served by the reading task itself, so that what is
-pipelined behind it finds the session ready. When the other end has closed, open questions fail at once, for nobody
-answers any more; handlers may still end and be answered, for what was asked for may be read.
+How it works: whoever reads a request serves it too, in the same task, for most handlers are done without waiting for
+anything. When one does wait, another task takes over the reading just then. What is sent goes through the session's
+stream, the `Outbox`. `initialize` keeps the reading until it is served, so that what is pipelined behind it finds the
+session ready. When the other end has closed, open questions fail at once, for nobody answers any more; handlers may
+still end and be answered, for what was asked for may be read.
 """
 
 from __future__ import annotations
 
-import logging
+from collections import deque
 from collections.abc import Mapping
+from contextvars import copy_context
 from typing import Protocol
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 import msgspec
 
+from ..apart import apart
 from ..errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, LocalProtocolError, UnsupportedVersion
-from ..protocol.jsonrpc import Answers, ErrorObject, ErrorResponse, Malformed, Message, Outcome, Request, encode_anyway
+from ..nursery import being_cancelled, current_task
+from ..protocol.jsonrpc import Answers, Batch, ErrorObject, ErrorResponse, Malformed, Message, Outcome, Request
 from ..protocol.methods import METHODS, Direction, Method, lookup
 from ..protocol.peer import Reply
-from ..protocol.types.requests import RequestMeta, RequestParams
-from ..protocol.versions import LATEST_LEGACY, MODERN, Version, is_modern, unsupported
+from ..protocol.types.requests import RequestMeta, RequestParams, read_meta
+from ..protocol.versions import LATEST_LEGACY, MODERN, Version, unsupported
 from .batches import batch_of, serve_all, take
 from .dispatch import Dispatcher
 from .exchange import ClientInfo, Exchange, Principal, Stream, serving
 from .failures import answer_cancelled
+from .outbox import Outbox
 from .session import Session
-from .streams import EventStream
-
-logger = logging.getLogger("backchannel.server")
 
 
 class Channel(Protocol):
     """Any duplex stream of messages."""
 
-    async def receive(self) -> Message | Malformed:
-        """The next message. Raises: anyio.EndOfStream at the end."""
+    async def receive(self) -> list[Message | Malformed]:
+        """What has come since: at least one message. Raises: anyio.EndOfStream at the end."""
 
-    async def send(self, message: Message) -> None:
-        """Send one message. Raises: LocalProtocolError if it has no JSON form, anyio.BrokenResourceError if nobody
-        reads any more."""
+    def write(self, messages: list[bytes]) -> bool:
+        """Send messages, as JSON without line ends. Never waits. False: `flush` does the rest, and comes next."""
+
+    async def flush(self) -> None:
+        """Wait until all is sent. Raises: anyio.BrokenResourceError if nobody reads any more."""
 
 
 _LAST_WORDS = 0.25  # seconds for what is left to be written, once the handlers have ended
@@ -61,14 +66,17 @@ async def serve(
     reading: cancel it to end at once. What stands until one side ends it gets to send its result all the same.
     """
     reading, grace = reading or anyio.CancelScope(), dispatcher.server.limits.grace
-    session = Session(EventStream(), principal=principal)
+    outbox = Outbox(channel, lambda error: session.receive(error))
+    session = Session(outbox, principal=principal)
     with dispatcher.tally.connected(session):
         async with anyio.create_task_group() as group:
-            group.start_soon(_write, session, channel, group.cancel_scope)
+            group.start_soon(_write, outbox, group.cancel_scope)
             try:
                 async with anyio.create_task_group() as handlers:
+                    reader = _Reader(dispatcher, session, outbox, channel, handlers)
                     with reading:
-                        await _read(dispatcher, session, channel, handlers)
+                        await reader.over.wait()
+                    reader.stop()
                     session.hang_up()
                     left = _LAST_WORDS if reading.cancel_called else grace
                     handlers.cancel_scope.deadline = anyio.current_time() + left
@@ -77,106 +85,145 @@ async def serve(
             group.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS
 
 
-async def _read(dispatcher: Dispatcher, session: Session, channel: Channel, handlers: anyio.abc.TaskGroup) -> None:
-    while True:
-        if len(session.stream) >= _PAUSE:
-            await session.stream.drain()
-        try:
-            message = await channel.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            return
-        await _take(dispatcher, session, message, handlers)
+async def _write(outbox: Outbox, scope: anyio.CancelScope) -> None:
+    try:
+        await outbox.run()
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        scope.cancel("nobody reads what is sent")
 
 
-async def _write(session: Session, channel: Channel, scope: anyio.CancelScope) -> None:
-    while (message := await session.stream.next()) is not None:
-        try:
-            await channel.send(message)
-        except LocalProtocolError as error:
-            logger.error("a message was not sent: %s", error)
-            if isinstance(message, Request):  # whoever asked waits for an answer
-                session.receive(ErrorResponse(message.id, ErrorObject(error.code, str(error))))
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            scope.cancel("nobody reads what is sent")
-            return
+class _Reader:
+    """Reads a channel, and serves what comes, in the tasks of `group`.
 
-
-def encoded(message: Message | Answers) -> bytes:
-    """A message as UTF-8 JSON without line ends.
-
-    Raises: LocalProtocolError for a request or notification that JSON cannot carry. A response becomes an error.
+    over: set when nothing more will be read.
     """
-    try:
-        data = encode_anyway(message)
-        if b"\n" in data or b"\r" in data:  # raw JSON inside it is pretty-printed
-            data = msgspec.json.format(data, indent=-1)
-    except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError) as error:
-        what = getattr(message, "method", "a response")
-        raise LocalProtocolError(INTERNAL_ERROR, f"{what} cannot be written as JSON: {error}") from error
-    return data
+
+    def __init__(
+        self, dispatcher: Dispatcher, session: Session, outbox: Outbox, channel: Channel, group: anyio.abc.TaskGroup
+    ):
+        self._dispatcher = dispatcher
+        self._session = session
+        self._outbox = outbox
+        self._channel = channel
+        self._group = group
+        self._messages: deque[Message | Malformed] = deque()
+        self._due: deque[Exchange] = deque()
+        self._stopped = False
+        self.over = anyio.Event()
+        self._hand_over()
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._stopped = True
+        self._scope.cancel("no more is read")
+
+    def _hand_over(self) -> None:
+        """Have another task go on with the reading."""
+        self._scope = anyio.CancelScope()
+        self._group.start_soon(self._read, self._scope)
+        self._outbox.release()
+
+    async def _read(self, scope: anyio.CancelScope) -> None:
+        """Read and serve until the end, or until another task does. scope: this task's, as long as it is the one that
+        reads."""
+        cancelling = getattr(current_task(), "cancelling", _never)
+        try:
+            with scope:
+                while self._scope is scope and not self._stopped and (self._due or await self._receive()):
+                    self._outbox.held = True
+                    exchange = self._due.popleft()
+                    waits = self._hand_over if exchange.method.cancellable else self._outbox.release
+                    await apart(copy_context(), self._serve(exchange), waits)
+                    if cancelling():
+                        await anyio.lowlevel.checkpoint()  # where it arrives, if it has not yet
+                        break
+        except anyio.get_cancelled_exc_class():
+            if being_cancelled():  # else by a handler, or what it left behind, whose task it is not
+                raise
+        finally:
+            if self._scope is scope:
+                if cancelling() and not being_cancelled():
+                    self._hand_over()
+                else:
+                    self._outbox.release()
+                    self.over.set()
+
+    async def _receive(self) -> bool:
+        """Wait until there is something to serve. Returns False at the end."""
+        while not self._due:
+            if not self._messages:
+                self._outbox.flush()
+                if len(self._outbox) >= _PAUSE:
+                    await self._outbox.drain()
+                try:
+                    self._messages.extend(await self._channel.receive())
+                except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+                    return False
+            if self._stopped:
+                return False
+            self._outbox.held = True
+            # All that has come is taken before the first of it is served, which may be cancelled behind it.
+            while self._messages and not (self._due and not self._due[-1].method.cancellable):
+                self._take(self._messages.popleft())
+        if len(self._outbox):
+            self._outbox.flush()  # what is answered already waits for no handler
+        return True
+
+    def _take(self, message: Message | Malformed) -> None:
+        """Receive a message. A request is due then."""
+        session = self._session
+        batch = batch_of(message, session) if isinstance(message, Batch) else None
+        if batch is not None:
+            answers, exchanges = take(batch, session, self._begin)
+            if exchanges:
+                self._group.start_soon(self._serve_batch, answers, exchanges)
+            elif answers:
+                self._outbox.append(Answers(answers))
+            return
+        event = session.receive(message)
+        if event is None:
+            return
+        if isinstance(event, Reply):
+            self._outbox.append(event.message)
+            return
+        request = event.request
+        try:
+            exchange = self._begin(request)
+        except (LocalProtocolError, UnsupportedVersion) as error:
+            session.peer.finish(request.id)
+            self._outbox.append(ErrorResponse(request.id, ErrorObject(error.code, str(error), error.data)))
+            return
+        session.peer.serve(request.id, exchange)
+        self._due.append(exchange)
+
+    def _begin(self, request: Request) -> Exchange:
+        session, server = self._session, self._dispatcher.server
+        if session.peer.serving > server.limits.in_flight:
+            raise LocalProtocolError(INTERNAL_ERROR, "too many requests in flight on this connection")
+        return read(request, session, self._outbox, server.methods)
+
+    async def _serve_batch(self, answers: list[Outcome], exchanges: list[Exchange]) -> None:
+        answers += await serve_all(self._dispatcher, self._session, exchanges)
+        if answers:
+            self._outbox.append(Answers(answers))
+
+    async def _serve(self, exchange: Exchange) -> None:
+        serving.set(exchange)
+        try:
+            response = await self._dispatcher(exchange)
+        except anyio.get_cancelled_exc_class():
+            response = answer_cancelled(exchange)
+        if self._session.peer.finish(exchange.request.id, exchange):
+            self._outbox.append(response)
 
 
-async def _take(
-    dispatcher: Dispatcher, session: Session, message: Message | Malformed, group: anyio.abc.TaskGroup
-) -> None:
-    batch = batch_of(message, session)
-    if batch is not None:
-        answers, exchanges = take(batch, session, lambda request: _begin(dispatcher, session, request))
-        if exchanges:
-            group.start_soon(_serve_batch, dispatcher, session, answers, exchanges)
-        elif answers:
-            session.stream.append(Answers(answers))
-        return
-    event = session.receive(message)
-    if event is None:
-        return
-    if isinstance(event, Reply):
-        session.stream.append(event.message)
-        return
-    request = event.request
-    try:
-        exchange = _begin(dispatcher, session, request)
-    except (LocalProtocolError, UnsupportedVersion) as error:
-        session.peer.finish(request.id)
-        session.stream.append(ErrorResponse(request.id, ErrorObject(error.code, str(error), error.data)))
-        return
-    session.peer.serve(request.id, exchange)
-    if exchange.method.cancellable:
-        group.start_soon(_serve, dispatcher, session, exchange)
-    else:
-        await _serve(dispatcher, session, exchange)
+def _never() -> bool:
+    """Whether a task of trio is cancelled by itself, without a scope."""
+    return False
 
 
-def _begin(dispatcher: Dispatcher, session: Session, request: Request) -> Exchange:
-    if session.peer.serving > dispatcher.server.limits.in_flight:
-        raise LocalProtocolError(INTERNAL_ERROR, "too many requests in flight on this connection")
-    return read(request, session, session.stream, dispatcher.server.methods)
-
-
-async def _serve_batch(
-    dispatcher: Dispatcher, session: Session, answers: list[Outcome], exchanges: list[Exchange]
-) -> None:
-    answers += await serve_all(dispatcher, session, exchanges)
-    if answers:
-        session.stream.append(Answers(answers))
-
-
-async def _serve(dispatcher: Dispatcher, session: Session, exchange: Exchange) -> None:
-    serving.set(exchange)
-    try:
-        response = await dispatcher(exchange)
-    except anyio.get_cancelled_exc_class():
-        response = answer_cancelled(exchange)
-    if session.peer.finish(exchange.request.id, exchange):
-        session.stream.append(response)
-
-
-class _Envelope(msgspec.Struct):
-    meta: RequestMeta = msgspec.field(default_factory=RequestMeta, name="_meta")
-
-
-_envelope = msgspec.json.Decoder(_Envelope)
 _NO_PARAMS = msgspec.Raw(b"{}")
+_MODERN = {version.value: version for version in MODERN}
 
 
 def read(request: Request, session: Session, stream: Stream, methods: Mapping[str, Method]) -> Exchange:
@@ -189,8 +236,9 @@ def read(request: Request, session: Session, stream: Stream, methods: Mapping[st
     raw = request.params if request.params is not None else _NO_PARAMS
     if request.method == "initialize" and len(bytes(raw)) > INTRODUCTION:
         raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: initialize takes at most {INTRODUCTION} bytes")
+    params = _params(raw, methods.get(request.method))
     try:
-        meta = _envelope.decode(raw).meta
+        meta = read_meta(raw) if params is None else params.meta
     except (msgspec.DecodeError, RecursionError) as error:
         raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from error
     legacy = meta.version is None
@@ -198,14 +246,26 @@ def read(request: Request, session: Session, stream: Stream, methods: Mapping[st
     method = lookup(request.method, version, Direction.CLIENT, methods)
     if method is None:
         raise LocalProtocolError(METHOD_NOT_FOUND, f"Method not found: {request.method[:200]}")
-    if method is not METHODS["initialize"] and legacy:
+    if legacy and method is not METHODS["initialize"]:
         session.check(request)
-    try:
-        params: RequestParams = msgspec.json.decode(raw, type=method.params)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from error
+    if params is None:
+        try:
+            params = method.read(raw)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from error
     client = session.client if legacy else ClientInfo(meta.client_info, meta.client_capabilities or {})
     return Exchange(request, method, params, version, client, stream, session if legacy else None, session.principal)
+
+
+def _params(raw: msgspec.Raw, method: Method | None) -> RequestParams | None:
+    """The params of a request that is in order, as nearly all are; of another, what is wrong has to be found out."""
+    if method is None:
+        return None
+    try:
+        params = method.read(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return params if isinstance(params, RequestParams) else None
 
 
 def _legacy_version(request: Request, session: Session) -> Version:
@@ -217,11 +277,11 @@ def _legacy_version(request: Request, session: Session) -> Version:
 
 
 def _modern_version(meta: RequestMeta) -> Version:
-    assert meta.version is not None
-    if not is_modern(meta.version):
-        raise unsupported(meta.version)
+    version = _MODERN.get(meta.version or "")
+    if version is None:
+        raise unsupported(meta.version or "")
     if meta.client_capabilities is None:
         raise LocalProtocolError(
             INVALID_PARAMS, "Invalid params: _meta lacks io.modelcontextprotocol/clientCapabilities"
         )
-    return Version(meta.version)
+    return version

@@ -27,7 +27,7 @@ from .options import number
 from .question import OWN_THREAD, Question, Suspend, Where, caller
 from .roots import RootList
 from .steps import StepRun, in_step
-from .streams import RETRY
+from .streams import RETRY, check_retry
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -79,7 +79,7 @@ class Context(Asking):
         if timeout is not None or retries:
             _check_patience(timeout, retries)
         inputs, where = self._asking(key or ask.text), caller()
-        return self._do(partial(inputs.ask, ask, where, key=key, timeout=timeout, retries=retries))
+        return self._do(inputs.ask, ask, where, key, timeout, retries)
 
     @overload
     def step(
@@ -112,7 +112,7 @@ class Context(Asking):
         _check_work("step", name, function)
         if self._exchange is None:
             return Question(partial(_work, StepRun(Entry(name, STEP, name, ""), function, args, kwargs)))
-        return self._do(partial(self._asking(name).step, name, function, args, kwargs, key, caller()))
+        return self._do(self._asking(name).step, name, function, args, kwargs, key, caller())
 
     def detach(self) -> Context:
         """A Context that outlives the call: it asks, logs and knows on the session's standing channel for as long as
@@ -135,7 +135,7 @@ class Context(Asking):
         `kwargs`. To ask in it, give it `ctx.detach()`.
         """
         _check_work("background", key, job)
-        self._do(partial(self._asking(key).background, key, partial(job, *args, **kwargs)))
+        self._do(self._asking(key).background, key, partial(job, *args, **kwargs))
 
     def can_ask(self, kind: Literal["form", "url", "sampling", "sampling.tools", "roots"]) -> bool:
         """Whether the client declared what this kind of question needs. A server with a `sampler` answers `sample`
@@ -163,7 +163,7 @@ class Context(Asking):
 
         progress, total: in any unit.  message: for the person.  Raises: CallFinished after the call.
         """
-        return self._do(partial(self._progress, progress, total, message))
+        return self._do(self._progress, progress, total, message)
 
     def log(self, level: str, data: Any, *, logger: str | None = None) -> Question[None]:
         """Send a log message, if the client asked for this level (server/utilities/logging).
@@ -174,7 +174,7 @@ class Context(Asking):
         """
         if level not in LEVELS:
             raise ValueError(f"the log level {level!r} is none of {', '.join(LEVELS)}")
-        return self._do(partial(self._log, level, data, logger, caller()))
+        return self._do(self._log, level, data, logger, caller())
 
     def disconnect(self, *, retry: float = RETRY) -> Question[None]:
         """Free the client's connection while the call runs on: what is sent from here on waits until the client comes
@@ -183,7 +183,8 @@ class Context(Asking):
 
         retry: seconds until it shall come back, at most a day.  Raises: CallFinished after the call, ValueError.
         """
-        return self._do(partial(self._disconnect, retry))
+        check_retry(retry)  # also where no stream of the wire's own does
+        return self._do(self._disconnect, retry)
 
     def _progress(self, progress: float, total: float | None, message: str | None) -> Question[None]:
         exchange = self._live()
@@ -306,12 +307,12 @@ class Context(Asking):
             )
         return self._inputs
 
-    def _do(self, action: Callable[[], T]) -> T:
+    def _do(self, action: Callable[..., T], *args: Any) -> T:
         """Run what touches the event loop's state on the event loop."""
         if self._exchange is None or threading.get_ident() == self._thread:
-            return action()
+            return action(*args)
         try:
-            outcome = anyio.from_thread.run_sync(_carried, action)
+            outcome = anyio.from_thread.run_sync(_carried, action, *args)
         except anyio.NoEventLoopError:
             raise RuntimeError(OWN_THREAD) from None
         if isinstance(outcome, Suspend):
@@ -341,10 +342,10 @@ def _check_work(what: str, name: Any, function: Any) -> None:
     )
 
 
-def _carried(action: Callable[[], T]) -> T | Suspend:
+def _carried(action: Callable[..., T], *args: Any) -> T | Suspend:
     """What came of it. A Suspend that passed through the event loop would be an error to it."""
     try:
-        return action()
+        return action(*args)
     except Suspend as stop:
         return stop
 

@@ -4,7 +4,6 @@ client/elicitation, client/sampling, client/roots)."""
 from __future__ import annotations
 
 import logging
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +17,7 @@ from ..protocol.journal import Entry, Journal, Status
 from ..protocol.jsonrpc import ErrorObject, ErrorResponse, Request, RequestId, Response
 from ..protocol.methods import METHODS
 from ..waiter import Waiter
+from .alarm import Alarm
 from .asks import Ask, Roots
 from .exchange import Exchange
 from .inputs import Inputs, failure, malformed
@@ -34,19 +34,30 @@ PATIENCE = 3
 logger = logging.getLogger("backchannel.server")
 
 
+class _Late(Exception):
+    """The time for an answer is over."""
+
+
 class _ReverseCall(Waiter):
     """A question on its way as a request of the server.
 
-    id: of the request.  deadline: on the event loop's clock.  sent: the client may have seen it.
+    id: of the request.  alarm: ends its time.  sent: the client may have seen it.  before: what it waits for before it
+    is sent.
     """
 
-    __slots__ = ("deadline", "id", "sent")
+    __slots__ = ("alarm", "before", "id", "sent")
 
     def __init__(self, timeout: float | None):
         super().__init__()
         self.id: RequestId = 0
-        self.deadline = math.inf if timeout is None else anyio.current_time() + timeout
+        self.alarm = Alarm(timeout, self._end) if timeout is not None else None
         self.sent = False
+        self.before: anyio.CancelScope | None = None
+
+    def _end(self) -> None:
+        self.fail(_Late())
+        if self.before is not None:
+            self.before.cancel()
 
 
 class DirectInputs(Inputs):
@@ -128,30 +139,32 @@ class DirectInputs(Inputs):
         call = self._calls[entry.key]
         self.exchange.hold()
         try:
-            with anyio.CancelScope(deadline=call.deadline) as scope:
-                outcome = await self._outcome(call, ask, entry)
+            outcome = await self._outcome(call, ask, entry)
+        except _Late:
+            outcome = None
         finally:
             self.exchange.resume()
             self._withdraw(entry)
-        if not scope.cancelled_caught and isinstance(outcome, Response):
+        if isinstance(outcome, Response):
             entry.status, entry.value = Status.DONE, outcome.result
             if isinstance(ask, Roots) and self._session.roots is not None:
                 self._session.roots.learn(outcome.result)
             return
         error = None
-        if scope.cancelled_caught:
+        if outcome is None:
             self._session.unanswered += self.own
         else:
             error = self._refused(entry, outcome)
         entry.status, entry.value = Status.FAILED, msgspec.Raw(msgspec.json.encode(error))
 
     async def _outcome(self, call: _ReverseCall, ask: Ask[Any], entry: Entry) -> Any:
-        roots = self._roots(ask)
-        if not call.id and roots is not None:  # the session asks just now
-            await roots.settled()
-            if roots.raw is not None:
-                return Response(0, roots.raw)
-            self._ask(call, ask, entry)
+        if not call.id and (roots := self._roots(ask)) is not None and not call.done:  # the session asks just now
+            with anyio.CancelScope() as call.before:
+                await roots.settled()
+            if not call.done:
+                if roots.raw is not None:
+                    return Response(0, roots.raw)
+                self._ask(call, ask, entry)
         return await call.wait()
 
     def _refused(self, entry: Entry, outcome: Any) -> tuple[int, str, Any]:
@@ -199,6 +212,9 @@ class DirectInputs(Inputs):
         cancelled = self._session.peer.close(call.id, "the question was withdrawn") if call.id else None
         if cancelled is not None and call.sent:
             self.exchange.stream.append(cancelled)
+        if call.alarm is not None:
+            call.alarm.stop()
+            call.alarm = None  # which knows the call
         call.fail(CallFinished("the question was withdrawn"))
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,7 @@ from .journaled import JournaledInputs
 from .lookout import POLL_INTERVAL
 from .middleware import CallNext, layer
 from .options import called
+from .pages import Page
 from .question import Suspend
 from .results import to_result
 from .simple import simple_methods
@@ -78,6 +79,7 @@ async def start(server: Server) -> AsyncIterator[Dispatcher]:
             lifespan = await stack.enter_async_context(server.lifespan(server))
         dispatcher = Dispatcher(server, nursery, lifespan)
         stack.enter_context(server.counted(dispatcher.tally))
+        stack.push_async_callback(dispatcher.threads.close)
         stack.push_async_callback(nursery.close)  # before the lifespan ends, whose value its tasks use
         stack.push_async_callback(nursery.settle, server.limits.grace)
         try:
@@ -94,14 +96,15 @@ class Dispatcher:
         self.nursery = nursery
         self.lifespan = lifespan
         self.tally = Tally(nursery)
-        self._threads = Threads(server.limits.threads)
+        self.threads = Threads(server.limits.threads)
         self.closing = anyio.Event()
+        self._scope = type(anyio.CancelScope())  # this event loop's, which anyio looks for anew each time
         self._askable: dict[str, Callable[[Exchange], Handler]] = {
             "tools/call": server.tools.find,
             "prompts/get": server.prompts.find,
             "resources/read": server.resources.find,
         }
-        self._simple = simple_methods(server, self._threads.seats, self.closing, nursery, lifespan)
+        self._simple = simple_methods(server, self.threads.seats, self.closing, nursery, lifespan)
 
     async def __call__(self, exchange: Exchange) -> Outcome:
         """Serve one request. Never raises, but for cancellation and the end of the program."""
@@ -109,10 +112,10 @@ class Dispatcher:
         counts = not (exchange.claimed or exchange.method.standing)
         self.tally.calls += counts
         try:
-            if store is not None and self._claims(exchange):
-                return await serve_once(self.server.state, exchange, self)
-            result = await self._through(Context(exchange, self.lifespan))
-            return Response(exchange.request.id, self._finish(exchange, _kept(exchange, result)))
+            if store is not None and (state := self._claimed(exchange)):
+                return await serve_once(self.server.state, state, exchange, self)
+            result = await (self._through(exchange) if self.server.middlewares else self._core(exchange))
+            return Response(exchange.request.id, self._finish(exchange, result))
         except BaseException as error:
             if _is_final(error):
                 raise
@@ -128,55 +131,64 @@ class Dispatcher:
         """Bring a session up in this place too, with the `initialize` that began it in another."""
         await self._simple["initialize"](exchange)
 
-    def _claims(self, exchange: Exchange) -> bool:
-        """Whether this is a later round, with a genuine state, which is to be used once."""
+    def _claimed(self, exchange: Exchange) -> str:
+        """What names the genuine state of a later round, which is to be used once; else ""."""
         token = getattr(exchange.params, "request_state", None)
         if exchange.claimed or token is None or not exchange.version.is_modern:
-            return False
+            return ""
         exchange.claimed = True
-        self.server.state.open(token, self._binding(exchange), self.server.name)
-        return True
+        exchange.flow, identity = self.server.state.claim(token, self._binding(exchange), self.server.name)
+        return identity
 
-    def _finish(self, exchange: Exchange, result: Any) -> dict[str, Any]:
+    def _finish(self, exchange: Exchange, result: Any) -> dict[str, Any] | msgspec.Raw:
         """The result as it goes on the wire."""
+        if isinstance(result, Page):
+            return result.encoded
         if exchange.name == "tools/call" and not isinstance(result, Wire):
             result = to_result(result, None)
         members = result.members() if isinstance(result, Wire) else dict(result)
         return finish(exchange.version, exchange.name, members, self.server.info)
 
-    @property
-    def _through(self) -> CallNext:
-        """The onion of middleware around the core; first registered is outermost."""
-        call: CallNext = self._core
+    async def _through(self, exchange: Exchange) -> Any:
+        """The result by way of the onion of middleware around the core; first registered is outermost."""
+        call: CallNext = self._inmost
         for middleware in reversed(self.server.middlewares):
             call = layer(middleware, call)
-        return call
+        return _kept(exchange, await call(Context(exchange, self.lifespan)))
 
-    async def _core(self, context: Context) -> Any:
-        exchange = context.exchange
+    async def _inmost(self, context: Context) -> Any:
+        return await self._core(context.exchange)
+
+    def _core(self, exchange: Exchange) -> Awaitable[Any]:
+        """What gives the result."""
         level = exchange.params.meta.log_level
         if level is not None and level not in LEVELS:
             raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: unknown log level {level[:50]!r}")
         find = self._askable.get(exchange.name)
         if find is not None:
-            return await self._ask(exchange, find(exchange))
+            return self._ask(exchange, find(exchange))
         simple = self._simple.get(exchange.name)
         if simple is not None:
-            return await simple(exchange)
+            return simple(exchange)
         raw = self.server.raw.get(exchange.name)
         if raw is None:
             raise LocalProtocolError(METHOD_NOT_FOUND, f"Method not found: {exchange.name}")
-        result = await raw(context, msgspec.json.decode(exchange.request.params or b"{}"))
+        return self._raw(exchange, raw)
+
+    async def _raw(self, exchange: Exchange, raw: Callable[..., Awaitable[Any]]) -> Any:
+        context = Context(exchange, self.lifespan)
+        params = msgspec.json.decode(exchange.request.params or b"{}")
+        result = await exchange.unless_cancelled(raw(context, params))
         if result is None:
             raise TypeError(f"{called(raw)} returned None: a method returns a dict, which may be empty")
-        return result
+        return _kept(exchange, result)
 
     async def _ask(self, exchange: Exchange, handler: Handler) -> Any:
         """Run a handler that may ask, under the limit of its time, until it ends or its round does."""
         timeout = handler.timeout
-        inputs = await self._inputs(exchange, handler.threaded)
+        inputs = self._inputs(exchange, handler.threaded) or await self._later_round(exchange, handler.threaded)
         deadline = anyio.current_time() + timeout if timeout is not None else math.inf
-        with anyio.CancelScope(deadline=deadline) as scope:
+        with self._scope(deadline=deadline) as scope:
             exchange.scope = scope
             if exchange.cancelled:
                 scope.cancel()
@@ -200,17 +212,18 @@ class Dispatcher:
         how = "returned"
         try:
             context = Context(exchange, self.lifespan, inputs)
-            inputs.around = [partial(middleware, context) for middleware in self.server.ask_middlewares]
-            result = await handler.answer(context, self._threads)
+            if self.server.ask_middlewares:
+                inputs.around = [partial(middleware, context) for middleware in self.server.ask_middlewares]
+            result = await handler.answer(context, exchange, self.threads)
         except BaseException as error:
             if isinstance(error, UrlRequired) and not inputs.stopped:
                 result = await visit(error, inputs, self.nursery)
-            elif _is_final(error) or not inputs.stopped:
+            elif not inputs.stopped or (type(error) is not Suspend and _is_final(error)):
                 raise
             how = "" if _holds(error, Suspend) else f"raised {type(error).__name__}"
         if inputs.suspended:
             self._look_back(inputs, handler, how)
-        elif not inputs.stopped:
+        elif inputs.failure is None:
             await inputs.settle()
             if isinstance(result, InputRequired):
                 inputs.require(result)
@@ -235,24 +248,35 @@ class Dispatcher:
             await direct.fetch(inputs.asks, state.clock())
         else:
             await anyio.sleep(POLL_INTERVAL)
-        return JournaledInputs(
-            exchange, self.nursery, threaded, inputs.call_id, journal, number, state.clock, direct.reach
-        )
+        following = JournaledInputs(exchange, self.nursery, threaded, inputs.call_id, journal, number, state.clock)
+        following.asking = direct.reach
+        return following
 
-    async def _inputs(self, exchange: Exchange, threaded: bool) -> Inputs:
-        """The one place that chooses how a handler's questions get to the client."""
+    def _inputs(self, exchange: Exchange, threaded: bool) -> Inputs | None:
+        """The one place that chooses how a handler's questions get to the client. None for a later round."""
         params, state = exchange.params, self.server.state
         if not exchange.version.is_modern:
             direct = DirectInputs(exchange, self.nursery, threaded, self.server.limits.ask_timeout)
             if not self.server.always_replay:
                 return direct
-            return JournaledInputs(exchange, self.nursery, threaded, clock=state.clock, asking=direct.reach)
-        if params.request_state is None:
             inputs = JournaledInputs(exchange, self.nursery, threaded, clock=state.clock)
-            inputs.loose = params.input_responses or {}
+            inputs.asking = direct.reach
             return inputs
-        flow = await state.unpack(params.request_state, self._binding(exchange), self.server.name)
-        exchange.stored = flow.stored
+        if params.request_state is not None:
+            return None
+        inputs = JournaledInputs(exchange, self.nursery, threaded, clock=state.clock)
+        if params.input_responses:
+            inputs.loose = params.input_responses
+        return inputs
+
+    async def _later_round(self, exchange: Exchange, threaded: bool) -> Inputs:
+        """The inputs of a round that brings its state."""
+        params, state = exchange.params, self.server.state
+        flow = exchange.flow or state.open(params.request_state, self._binding(exchange), self.server.name)
+        if flow.stored:
+            exchange.unused = True  # unless the journal is there
+            flow = await state.fetched(flow)
+            exchange.unused = False
         try:
             journal = Journal.load(flow.journal)
             inputs = JournaledInputs(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import math
+from collections.abc import Awaitable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
+import msgspec
 
+from ..errors import CallFinished
 from ..protocol.jsonrpc import Message, Notification, Request
 from ..protocol.methods import Method
 from ..protocol.types.base import Implementation
@@ -19,6 +22,9 @@ from ..protocol.versions import Version
 if TYPE_CHECKING:
     from .inputs import Inputs
     from .session import Session
+    from .state import Flow
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +43,11 @@ class Principal:
         return json.dumps([self.issuer, self.subject, self.client])
 
 
-@dataclass(frozen=True, slots=True)
-class ClientInfo:
+class ClientInfo(msgspec.Struct, frozen=True):
     """The client as it describes itself: for this request on modern, for the session on legacy. Not verified."""
 
     info: Implementation | None = None
-    capabilities: dict[str, Any] = field(default_factory=dict)
+    capabilities: dict[str, Any] = {}
 
     @property
     def name(self) -> str:
@@ -69,14 +74,14 @@ class Exchange:
     stream: carries what flows before the response.  session: the legacy session, None on modern or without one.
     can_stream: False where the response can only be one JSON object, so nothing may flow before it.
     progress: the last that was reported.  claimed: with a StateStore, its state counts as used; unused: but not
-    after all, for the request was wrong, or the store failed; stored: the key of its journal there.
+    after all, for the request was wrong, or the store failed; flow: what the state holds.
     """
 
     __slots__ = (
         "can_stream",
         "cancelled",
         "claimed",
-        "stored",
+        "flow",
         "unused",
         "client",
         "finished",
@@ -124,7 +129,7 @@ class Exchange:
         self.cancelled = False
         self.claimed = False
         self.unused = False
-        self.stored = ""
+        self.flow: Flow | None = None
         self.hung_up = False
         self.progress = -math.inf
         self.held = 0
@@ -141,6 +146,15 @@ class Exchange:
         if self.scope is not None:
             self.scope.cancel(reason or "the client cancelled the request")
 
+    async def unless_cancelled(self, work: Awaitable[T]) -> T:
+        """What `work` gives. It is cancelled if the client cancels the request. Raises: CallFinished then."""
+        with anyio.CancelScope() as scope:
+            self.scope = scope
+            if self.cancelled:
+                scope.cancel()
+            return await work
+        raise CallFinished("the client cancelled the request")
+
     def hang_up(self) -> None:
         """End what stands until one side ends it, with its result: the client says nothing any more."""
         self.hung_up = True
@@ -150,15 +164,16 @@ class Exchange:
     def hold(self) -> None:
         """Stop the clock of the tool's time limit while a person is asked."""
         self.held += 1
-        if self.held == 1 and self.scope is not None:
+        if self.held == 1 and self.scope is not None and self.scope.deadline < math.inf:
             self.remaining = self.scope.deadline - anyio.current_time()
             self.scope.deadline = math.inf
 
     def resume(self) -> None:
         """Start it again when the last question is answered."""
         self.held -= 1
-        if self.held == 0 and self.scope is not None:
+        if self.held == 0 and self.scope is not None and self.remaining < math.inf:
             self.scope.deadline = anyio.current_time() + self.remaining
+            self.remaining = math.inf
 
     def detached(self, session: Session) -> Exchange:
         """What is left of this request once it has ended: the session, and its standing channel."""

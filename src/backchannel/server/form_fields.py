@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 from msgspec import UNSET
-from pydantic import TypeAdapter
 
 from ..errors import ConfigurationError
 from ..protocol.forms import Field, Kind, Option, problems, requested_schema
 from ..protocol.versions import SUPPORTED
 from .form_schema import INVALID, NAMES, POSSIBLE, TITLES, Schema, label, schema_of
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 VALUE = "value"
 """The one property of a form whose type is no object."""
@@ -29,8 +30,7 @@ _LEGACY = "enumNames"  # titles as 2025-06-18 has them, which the later versions
 _PLAIN: dict[Any, Kind] = {"string": "string", "integer": "integer", "number": "number", "boolean": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One field, and how its answer becomes what pydantic reads.
 
     nullable: None is one of its values. fill: an omitted field is None, though pydantic wants a value.

@@ -7,16 +7,26 @@ field.
 
 from __future__ import annotations
 
-import enum
 import sys
-from typing import Annotated, Any, NotRequired, Required, cast, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NotRequired,
+    Required,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
-from pydantic import PydanticUserError, TypeAdapter
-from pydantic.errors import PydanticUndefinedAnnotation
-from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import SchemaError, core_schema
+from pydantic_core import SchemaError
 
 from ..errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Schema = dict[str, Any]
 
@@ -24,7 +34,6 @@ POSSIBLE = "a form has str, int, float, bool, date, datetime, Literal and enum f
 NAMES = "x-names"
 TITLES = "x-titles"
 INVALID = "x-invalid"
-_FAILURES = (PydanticUserError, PydanticUndefinedAnnotation, SchemaError, NameError, TypeError)
 
 
 def schema_of(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
@@ -32,10 +41,14 @@ def schema_of(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
 
     Raises: ConfigurationError where pydantic cannot work with the type, naming the field if it is one's fault.
     """
+    from pydantic import TypeAdapter
+
+    from .form_generator import FAILURES, FormSchema
+
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(_modern_typed_dict(kind))
-        return adapter, adapter.json_schema(schema_generator=_FormSchema)
-    except _FAILURES as error:
+        return adapter, adapter.json_schema(schema_generator=FormSchema)
+    except FAILURES as error:
         name, hint, cause = _culprit(kind) or ("", kind, error)
         raise ConfigurationError(f"{label(kind)}{name}: {_reason(hint, cause)}; {POSSIBLE}") from error
 
@@ -45,30 +58,6 @@ def label(kind: Any) -> str:
     if get_origin(kind) is Annotated:
         return label(get_args(kind)[0])
     return kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else repr(kind).replace("typing.", "")
-
-
-class _FormSchema(GenerateJsonSchema):
-    """Writes the schema with our keywords, and a decimal as the number that it is on the wire."""
-
-    def enum_schema(self, schema: core_schema.EnumSchema) -> Schema:
-        written = {**super().enum_schema(schema), NAMES: [member.name for member in schema["members"]]}
-        written.pop("title", None)
-        return written
-
-    def literal_schema(self, schema: core_schema.LiteralSchema) -> Schema:
-        if any(isinstance(value, enum.Enum) for value in schema["expected"]):
-            return {INVALID: "a Literal of enum members cannot be read from JSON"}
-        return super().literal_schema(schema)
-
-    def decimal_schema(self, schema: core_schema.DecimalSchema) -> Schema:
-        written = super().decimal_schema(schema)
-        return next((branch for branch in written.get("anyOf", ()) if branch.get("type") == "number"), written)
-
-    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> Schema:
-        return {INVALID: f"it has no JSON schema ({error_info})"}
-
-    def emit_warning(self, kind: Any, detail: str) -> None:
-        """Silent: it is about defaults that JSON cannot express, and those pydantic applies."""
 
 
 def _modern_typed_dict(kind: Any) -> Any:
@@ -88,6 +77,10 @@ def _modern_typed_dict(kind: Any) -> Any:
 
 def _culprit(kind: Any) -> tuple[str, Any, Exception] | None:
     """The field of a dataclass or TypedDict that pydantic has no schema for, its type and the failure."""
+    from pydantic import TypeAdapter
+
+    from .form_generator import FAILURES
+
     try:
         hints = get_type_hints(kind)
     except (NameError, TypeError):
@@ -95,7 +88,7 @@ def _culprit(kind: Any) -> tuple[str, Any, Exception] | None:
     for name, hint in hints.items():
         try:
             TypeAdapter(hint)
-        except _FAILURES as error:
+        except FAILURES as error:
             return f".{name}", hint, error
     return None
 

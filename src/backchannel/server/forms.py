@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, ValidationError
 
 from ..errors import ConfigurationError, InvalidAnswer
 from ..protocol.form_check import show
 from ..protocol.forms import Field, Option, check_content, requested_schema
 from ..protocol.versions import SUPPORTED, Version
 from .form_fields import VALUE, Entry, entries_of
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Choices = Sequence[str] | Sequence[tuple[str, str]] | Mapping[str, str]
 """What to choose from at run time: texts, with or without titles."""
@@ -33,6 +34,7 @@ class Form:
 
     def __init__(self, entries: Iterable[Entry], adapter: TypeAdapter[Any] | None, *, wrapped: bool) -> None:
         self._entries = tuple(entries)
+        self._nullable = {entry.field.name for entry in self._entries if entry.nullable}
         self._adapter = adapter
         self._wrapped = wrapped
         self._schemas: dict[tuple[Version, bool], dict[str, Any]] = {}
@@ -54,7 +56,7 @@ class Form:
             return _NOTHING
         if isinstance(kind, Form):
             return kind
-        if isinstance(kind, list | tuple | Mapping):
+        if not isinstance(kind, type) and isinstance(kind, list | tuple | Mapping):
             return _choices(kind)
         if isinstance(kind, str):
             raise ConfigurationError(f"{kind!r}: a form is made from a type; give str itself, or a list of choices")
@@ -81,8 +83,9 @@ class Form:
         Specification: client/elicitation, Response Actions.
         """
         given = dict(content or {})
-        nulls = {entry.field.name for entry in self._entries if entry.nullable}
-        filled = {name: value for name, value in given.items() if value is not None or name not in nulls}
+        filled = given
+        if self._nullable:
+            filled = {name: value for name, value in given.items() if value is not None or name not in self._nullable}
         # The newest wire can write every field, so its schema checks the answer to any. Only what fits is shown to
         # pydantic, so that a user's validators never see what they did not ask for.
         errors = check_content(self.schema(SUPPORTED[0]), filled)
@@ -105,7 +108,9 @@ class Form:
             return given.get(VALUE) if self._entries else None
         if self._wrapped and VALUE not in given and (default := self._adapter.get_default_value()):
             return default.value
-        return self._adapter.validate_json(json.dumps(given.get(VALUE) if self._wrapped else given), strict=True)
+        return self._adapter.validator.validate_json(
+            msgspec.json.encode(given.get(VALUE) if self._wrapped else given), strict=True
+        )
 
 
 def _form(kind: Any) -> Form:

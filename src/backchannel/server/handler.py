@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from inspect import isawaitable
+from types import CoroutineType
 from typing import Any
 
 from ..errors import ConfigurationError
 from .context import Context
-from .exchange import Principal
+from .exchange import Exchange, Principal
 from .explicit import InputRequired
 from .options import number, takes
 from .parameters import ParameterQuestions
@@ -39,28 +40,33 @@ class Handler:
         self.questions = questions
         self.timeout = timeout
         self.visible = visible
+        self._asks = bool(questions.names)
+        self.threaded = not signature.is_async
+        """Whether the function runs in a worker thread."""
 
     def shown(self, principal: Principal | None) -> bool:
         """Whether it is there for this principal, who else can neither see nor use it."""
         return self.visible is None or self.visible(principal)
 
-    @property
-    def threaded(self) -> bool:
-        """Whether the function runs in a worker thread."""
-        return not self.signature.is_async
-
-    async def answer(self, context: Context, threads: Threads) -> Any:
-        """The result of the request behind `context`, or the InputRequired that the function returned. threads: bounds
-        the worker threads of synchronous functions.
+    async def answer(self, context: Context, exchange: Exchange, threads: Threads) -> Any:
+        """The result of the request behind `context`, or the InputRequired that the function returned. exchange: that
+        request.  threads: runs synchronous functions.
 
         Raises: what the function raises.
         """
-        params = context.exchange.params
+        params, signature = exchange.params, self.signature
         arguments = self.bind(params)
-        if self.questions.names:
-            assert context.exchange.inputs is not None
-            await self.questions.answer(context, context.exchange.inputs, arguments)
-        value = await self.run(context, arguments, threads)
+        if self._asks:
+            assert exchange.inputs is not None
+            await self.questions.answer(context, exchange.inputs, arguments)
+        if signature.context is not None:
+            arguments[signature.context] = context
+        if self.threaded:
+            value = await threads.run(partial(self.function, **arguments))
+        else:
+            value = self.function(**arguments)
+            if isinstance(value, CoroutineType) or isawaitable(value):  # a wrapper may give the result itself
+                value = await value
         return value if isinstance(value, InputRequired) else self.result(params, value)
 
     def bind(self, params: Any) -> dict[str, Any]:
@@ -70,21 +76,6 @@ class Handler:
     def result(self, params: Any, value: Any) -> Any:
         """The result of the request, from what the function returned."""
         raise NotImplementedError
-
-    def run(self, context: Context, arguments: dict[str, Any], threads: Threads) -> Awaitable[Any]:
-        """What the function returns for these arguments, to be awaited. No coroutine of its own lies in between."""
-        if self.signature.context is not None:
-            arguments[self.signature.context] = context
-        if self.threaded:
-            call = partial(self.function, **arguments)
-            return threads.run(call)
-        value = self.function(**arguments)
-        return value if isawaitable(value) else _given(value)
-
-
-async def _given(value: Any) -> Any:
-    """What a wrapper of an async function answers by itself."""
-    return value
 
 
 def name_of(function: Callable[..., Any], name: str | None, what: str) -> str:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
@@ -30,12 +31,10 @@ from ..errors import (
     NoBackChannel,
     RemoteProtocolError,
 )
-from ..nursery import Nursery
-from ..protocol.journal import Entry, Journal, Status
+from ..protocol.journal import Entry, Status
 from ..protocol.types.base import Wire
 from ..protocol.types.mrtr import InputRequest, InputRequiredResult
 from .asks import Ask, Sample
-from .exchange import Exchange
 from .explicit import Answers, InputRequired
 from .middleware import manager
 from .question import Question, Where
@@ -43,12 +42,10 @@ from .roots import RootList
 from .round import Round, check_key
 from .sampler import Sampler, produce, produced
 from .steps import StepRun
-from .told import lane
 
 T = TypeVar("T")
 logger = logging.getLogger("backchannel.server")
 _warned: dict[Any, Any] = {}  # what `warnings` keeps of the lines that it has named
-_NOTHING: AbstractContextManager[Any] = nullcontext()
 _BRIEF = 180  # characters of a question's text that the journal keeps
 
 
@@ -65,21 +62,12 @@ class Inputs(Round):
     sampler: Sampler | None = None
     within: RootList | None = None
     around: Sequence[partial[AbstractContextManager[Any]]] = ()
+    asked: InputRequiredResult | None = None
+    loose: Mapping[str, msgspec.Raw] = MappingProxyType({})
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        nursery: Nursery,
-        threaded: bool = False,
-        call_id: str = "",
-        journal: Journal | None = None,
-        round: int = 1,
-    ):
-        super().__init__(exchange, nursery, threaded, call_id, journal, round)
-        self.loose: dict[str, msgspec.Raw] = {}
-        self.asked: InputRequiredResult | None = None
-        self._requests: dict[str, tuple[InputRequest, Where, Ask[Any]]] = {}
-        self._left: dict[str, ExitStack] = {}
+    # Empty ones are replaced and never filled: most calls need none of their own.
+    _requests: dict[str, tuple[InputRequest, Where, Ask[Any]]] = {}
+    _left: dict[str, ExitStack] = {}
 
     # What a subclass gives.
 
@@ -131,7 +119,6 @@ class Inputs(Round):
         self,
         ask: Ask[T],
         where: Where,
-        *,
         key: str | None = None,
         timeout: float | None = None,
         retries: int = 0,
@@ -150,26 +137,27 @@ class Inputs(Round):
             run = self._run(brief(ask.text), produce, (self.sampler, ask.request, timeout), {}, key, ask.digest)
             return self._made(partial(self._finish_own, run), partial(self._stop_step, run), where)
         entry = self._put(ask, key, timeout, where)
-        answer = partial(self._answer, ask, entry, retries, partial(self._put, timeout=timeout, where=where))
+        answer = partial(self._answer, ask, entry, retries, timeout, where)
         return self._made(answer, partial(self._withdraw, entry), where)
 
     def _put(self, ask: Ask[Any], key: str | None, timeout: float | None, where: Where) -> Entry:
         """Take a place, and ask what has no answer there."""
         entry = self._place(ask.method, brief(ask.text), ask.digest, key)
         if entry.status is Status.OPEN:
-            self._leave(ask, entry)
+            if self.around:
+                self._leave(ask, entry)
             self._open(ask, entry, timeout, where)
         return entry
 
     def _leave(self, ask: Ask[Any], entry: Entry) -> None:
         """A question leaves now."""
-        if self.around:
-            with ExitStack() as entered:
-                for middleware in self.around:
-                    entered.enter_context(manager(middleware, ask))
-                self._left[entry.key] = entered.pop_all()
+        with ExitStack() as entered:
+            for middleware in self.around:
+                entered.enter_context(manager(middleware, ask))
+            self._left = self._left or {}
+            self._left[entry.key] = entered.pop_all()
 
-    async def _answer(self, ask: Ask[T], entry: Entry, retries: int, put_again: Callable[..., Entry]) -> T:
+    async def _answer(self, ask: Ask[T], entry: Entry, retries: int, timeout: float | None, where: Where) -> T:
         attempt, first = 1, entry.key
         while True:
             self.live()
@@ -186,18 +174,20 @@ class Inputs(Round):
                 if ask.until is None or await self._final(ask, answer, f"{first}~{attempt + 1}"):
                     return answer
             attempt += 1
-            entry = put_again(ask, f"{first}~{attempt}")
+            entry = self._put(ask, f"{first}~{attempt}", timeout, where)
 
     async def _fetch(self, ask: Ask[Any], entry: Entry) -> Any:
         """The raw answer, recorded or waited for."""
-        with self._left.pop(entry.key, _NOTHING):
-            if entry.status is Status.OPEN:
-                await self._wait(ask, entry)
-            if entry.named:
-                lane.set(entry.key)
-            if entry.status is Status.FAILED:
-                raise failure(ask, entry)
-            return entry.value
+        if self.around and (left := self._left.pop(entry.key, None)) is not None:
+            with left:
+                return await self._fetch(ask, entry)
+        if entry.status is Status.OPEN:
+            await self._wait(ask, entry)
+        if entry.named:
+            self.told().has_answer(entry.key)
+        if entry.status is Status.FAILED:
+            raise failure(ask, entry)
+        return entry.value
 
     def require(self, required: InputRequired) -> None:
         """The handler returned questions: the round ends with them, beside those that it made. Raises: as `ask`."""
@@ -205,38 +195,45 @@ class Inputs(Round):
             check_key(key)
             self._gate(ask)
             entry = self.journal.require(key, ask.method, brief(ask.text), ask.digest)
-            self._leave(ask, entry)
+            if self.around:
+                self._leave(ask, entry)
             self._keep(ask, entry, ("", 0))
         self.journal.state = required.state
         self.suspended = True
 
     def close(self) -> None:
-        super().close()
-        with ExitStack() as leaving:
-            while self._left:
-                leaving.push(self._left.popitem()[1])
+        """The handler has ended: stop what still runs."""
+        self.ended = True
+        if self._questions or self.around:
+            self._stop()
+
+    def _stop(self) -> None:
+        super()._stop()
+        if self.around:
+            with ExitStack() as leaving:
+                while self._left:
+                    leaving.push(self._left.popitem()[1])
+            self.around = ()  # which knows the context, and that knows this
 
     def _params(self, ask: Ask[Any], entry: Entry) -> Wire | None:
         exchange = self.exchange
-        return ask.params(exchange.version, f"{self.call_id}-{entry.key}", exchange.client.capabilities)
+        id = f"{self.call_id}-{entry.key}" if ask.named else ""
+        return ask.params(exchange.version, id, exchange.client.capabilities)
 
     def _keep(self, ask: Ask[Any], entry: Entry, where: Where) -> None:
         """Keep a question for the end of the round."""
-        params = self._params(ask, entry)
-        self._requests[entry.key] = InputRequest(ask.method, params), where, ask
+        self._requests = self._requests or {}
+        self._requests[entry.key] = InputRequest(ask.method, self._params(ask, entry)), where, ask
 
     @property
     def requests(self) -> dict[str, InputRequest]:
         """The questions that the round ends with, in the order in which they were first asked."""
-        return {key: self._requests[key][0] for key in self._asked()}
+        return {key: request for key, (request, _, _) in self._requests.items()}
 
     @property
     def asks(self) -> dict[str, Ask[Any]]:
         """The same, as they were asked."""
-        return {key: self._requests[key][2] for key in self._asked()}
-
-    def _asked(self) -> list[str]:
-        return [entry.key for entry in self.journal.open_questions if entry.key in self._requests]
+        return {key: ask for key, (_, _, ask) in self._requests.items()}
 
     def detach(self) -> Inputs:
         """Inputs that outlive the call. Raises: NoBackChannel where no channel does."""
@@ -249,13 +246,16 @@ class Inputs(Round):
         return await produced(self._finish_step(run))
 
     async def settle(self) -> None:
-        """The handler has returned: ask what was made and not awaited, and finish what was begun."""
+        """The handler has returned: ask what was made and not awaited, and finish what was begun. A question that is
+        kept for the end of the round ends it."""
         for question in self._questions:
             if not question.awaited:
                 text = "a question or step was made and never awaited; it was asked all the same"
                 warnings.warn_explicit(text, RuntimeWarning, *question.where, registry=_warned)
                 await self._settle(question)
-        await self.finish_steps()
+        for run in self._steps:
+            await run.wait()
+        self.suspended = self.suspended or bool(self._requests)
 
     async def _settle(self, question: Question[Any]) -> None:
         try:

@@ -8,20 +8,17 @@ itself then, but the client hears nothing twice: the journal also has what was t
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
 import msgspec
 
-from ..errors import JournalMismatch
-from ..nursery import Nursery
-from ..protocol.journal import NULL, STEP, Entry, Journal, Status
+from ..protocol.journal import NULL, STEP, Entry, Status
 from ..protocol.methods import METHODS
 from .asks import Ask
-from .exchange import Exchange
 from .explicit import no_answer
 from .inputs import Inputs
 from .lookout import ROUND, completed, settled
@@ -38,22 +35,8 @@ class JournaledInputs(Inputs):
     stopped_at: the author's line that the round ended at.
     """
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        nursery: Nursery,
-        threaded: bool = False,
-        call_id: str = "",
-        journal: Journal | None = None,
-        round: int = 1,
-        clock: Callable[[], float] = time.time,
-        asking: Callable[[], None] = lambda: None,
-    ):
-        super().__init__(exchange, nursery, threaded, call_id, journal, round)
-        self.started = clock()
-        self.stopped_at: Where = ("?", 0)
-        self._clock = clock
-        self._asking = asking
+    asking: Callable[[], None] | None = None
+    stopped_at: Where = ("?", 0)
 
     def answer(self, responses: dict[str, Any]) -> None:
         """Record what the client sent. Unknown keys are ignored, and what is missing stays open until its deadline.
@@ -77,21 +60,18 @@ class JournaledInputs(Inputs):
             raise no_answer(entry.key, entry.kind, error) from error
 
     def _open(self, ask: Ask[Any], entry: Entry, timeout: float | None, where: Where) -> None:
-        self._asking()
+        if self.asking is not None:
+            self.asking()
         self._keep(ask, entry, where)
         if timeout is not None and entry.deadline is None:
             entry.deadline = self._clock() + timeout
 
-    def _place(self, kind: str, text: str, digest: str, key: str | None) -> Entry:
-        try:
-            return super()._place(kind, text, digest, key)
-        except JournalMismatch as mismatch:
-            self.failure = mismatch
-            raise
-
     async def _wait(self, ask: Ask[Any], entry: Entry) -> None:
-        try:
-            for _ in range(2):  # other tasks may have questions for the same round; twice, for trio shuffles
+        try:  # other tasks may have questions for the same round; twice, for what cancels this one, and trio shuffles
+            if isinstance(self._task, asyncio.Task):
+                await _TURNS
+            else:
+                await anyio.lowlevel.checkpoint()
                 await anyio.lowlevel.checkpoint()
         except anyio.get_cancelled_exc_class():
             self._withdraw(entry)
@@ -122,6 +102,12 @@ class JournaledInputs(Inputs):
     async def _settle(self, question: Question[Any]) -> None:
         """Nothing to wait for: the round ends with it."""
 
-    async def settle(self) -> None:
-        await super().settle()
-        self.suspended = self.suspended or bool(self.requests)
+
+class _Turns:
+    """Two turns of asyncio's event loop. That is what two of anyio's checkpoints come to there."""
+
+    def __await__(self) -> Iterator[None]:
+        return iter((None, None))
+
+
+_TURNS: Any = _Turns()

@@ -48,10 +48,11 @@ class KeyRing:
     def __init__(self, keys: Sequence[bytes | str] | None = None):
         self._secrets = _secrets(keys)
         self._ring: dict[bytes, AESGCM] = {}
+        self._forged: type[Exception] = NotSealed  # what the ciphers raise, once they are imported
         self._lock = threading.Lock()
 
     def seal(self, plain: bytes) -> bytes:
-        header, cipher = next(iter(self._keys().items()))
+        header, cipher = next(iter((self._ring or self._keys()).items()))
         nonce = os.urandom(_NONCE)
         return header + nonce + cipher.encrypt(nonce, plain, header)
 
@@ -59,19 +60,20 @@ class KeyRing:
         if len(sealed) < _HEADER + _NONCE + _TAG or not sealed.startswith(_FORMAT):
             raise NotSealed("unknown format")
         header, nonce, text = sealed[:_HEADER], sealed[_HEADER : _HEADER + _NONCE], sealed[_HEADER + _NONCE :]
-        if (cipher := self._keys().get(header)) is None:
+        if (cipher := (self._ring or self._keys()).get(header)) is None:
             raise NotSealed(UNKNOWN_KEY)
-        from cryptography.exceptions import InvalidTag
-
         try:
             return cipher.decrypt(nonce, text, header)
-        except InvalidTag:
+        except self._forged:
             raise NotSealed("forged") from None
 
     def _keys(self) -> dict[bytes, AESGCM]:
         """The ring, made when first needed: header of a token -> cipher, the one that seals first."""
+        from cryptography.exceptions import InvalidTag
+
         with self._lock:
             if not self._ring:
+                self._forged = InvalidTag
                 self._secrets = self._secrets or _secrets(None) or [os.urandom(32)]
                 self._ring = dict(map(_derive, self._secrets))
         return self._ring

@@ -16,6 +16,7 @@ from ..protocol.types.requests import GetPromptParams
 from .context import Context
 from .exchange import Exchange, Principal
 from .handler import Handler, Visible, name_of, summary_of
+from .pages import Pages
 from .parameters import ParameterQuestions
 from .results import Media, text_content
 from .signature import BadArguments, Signature
@@ -97,25 +98,26 @@ class Prompts:
 
     def __init__(self) -> None:
         self.handlers: dict[str, PromptHandler] = {}
+        self.personal = False  # whether the list depends on who asks
+        self.pages = Pages()
 
     def add(self, handler: PromptHandler) -> None:
         """Register a prompt. Raises: ConfigurationError if the name is taken."""
         if handler.prompt.name in self.handlers:
             raise ConfigurationError(f"there is a prompt {handler.prompt.name!r} already")
+        self.personal |= handler.visible is not None  # first: another thread may list
         self.handlers[handler.prompt.name] = handler
+        self.pages = Pages()
 
     def remove(self, name: str) -> None:
         """Forget a prompt. Raises: KeyError."""
         del self.handlers[name]
+        self.personal = any(handler.visible is not None for handler in self.handlers.values())
+        self.pages = Pages()
 
     def shown(self, principal: Principal | None) -> dict[str, Prompt]:
         """The entries that this principal sees."""
         return {name: handler.prompt for name, handler in self.handlers.items() if handler.shown(principal)}
-
-    @property
-    def personal(self) -> bool:
-        """Whether the list depends on who asks."""
-        return any(handler.visible is not None for handler in self.handlers.values())
 
     def find(self, exchange: Exchange) -> PromptHandler:
         """The prompt that a request names. Raises: LocalProtocolError (-32602) if there is none."""

@@ -25,8 +25,8 @@ class Suspend(BaseException):
     again by whatever the handler does next with its context, and what the handler returns after it is discarded.
     """
 
-    def __init__(self) -> None:
-        super().__init__(
+    def __str__(self) -> str:
+        return (
             "this call is waiting for the client and goes on in its next round: do not catch BaseException around a "
             "question, and do not return from a finally block"
         )

@@ -17,6 +17,7 @@ from ..protocol.uri_template import UriTemplate
 from .context import Context
 from .exchange import Exchange, Principal
 from .handler import Handler, Visible, name_of, summary_of
+from .pages import Pages
 from .parameters import ParameterQuestions
 from .results import Media, json_of, text_content
 from .signature import BadArguments, Signature
@@ -135,6 +136,8 @@ class Resources:
     def __init__(self) -> None:
         self.fixed: dict[str, ResourceHandler] = {}
         self.templates: dict[str, ResourceHandler] = {}
+        self.personal = False  # whether the lists depend on who asks
+        self.pages = Pages()
 
     def add(self, handler: ResourceHandler) -> None:
         """Register a resource. Raises: ConfigurationError if the URI is taken."""
@@ -142,12 +145,16 @@ class Resources:
         uri = handler.template.template
         if uri in table:
             raise ConfigurationError(f"there is a resource {uri!r} already")
+        self.personal |= handler.visible is not None  # first: another thread may list
         table[uri] = handler
+        self.pages = Pages()
 
     def remove(self, uri: str) -> None:
         """Forget a resource, or a family of them by its template. Raises: KeyError."""
         table = self.fixed if uri in self.fixed else self.templates
         del table[uri]
+        self.personal = any(handler.visible is not None for handler in (*self.fixed.values(), *self.templates.values()))
+        self.pages = Pages()
 
     def shown(self, principal: Principal | None) -> dict[str, Resource]:
         """The entries of fixed resources that this principal sees."""
@@ -156,11 +163,6 @@ class Resources:
     def templates_shown(self, principal: Principal | None) -> dict[str, ResourceTemplate]:
         """The entries of templates that this principal sees."""
         return {uri: handler.resource_template for uri, handler in self.templates.items() if handler.shown(principal)}
-
-    @property
-    def personal(self) -> bool:
-        """Whether the lists depend on who asks."""
-        return any(handler.visible is not None for handler in (*self.fixed.values(), *self.templates.values()))
 
     def serving(self, uri: str, principal: Principal | None) -> ResourceHandler | None:
         """What serves a URI for this principal; None if nothing does."""

@@ -7,18 +7,25 @@ import json
 import math
 import re
 from collections.abc import Collection
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
-from pydantic import PydanticUserError, Secret, SecretBytes, SecretStr, TypeAdapter
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation
-from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import ErrorDetails, PydanticSerializationError, SchemaError, ValidationError, to_json
+from pydantic_core import (
+    ErrorDetails,
+    SchemaError,
+    SchemaSerializer,
+    ValidationError,
+    to_json,
+)
 
 from ..errors import ConfigurationError, ToolError
 from ..media import Media as Media
 from ..protocol.types.content import ContentBlock, TextContent, UnknownContent
 from ..protocol.types.tools import CallToolResult
+from .plain import Plain, plain_type
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _SURROGATE = "the result holds half of a surrogate pair, such as \\ud83d, which is no text and cannot be sent"
 _ABSENT = {"missing", "missing_argument", "missing_keyword_only_argument"}
@@ -41,6 +48,9 @@ class Output:
         self.where = where
         what = f"{where}: the return annotation"
         self._adapter, self.schema = describe(annotation, what, "serialization", namespace, inline_refs)
+        core = self._adapter.core_schema
+        self._plain = core["type"] in ("bool", "int", "str") and "serialization" not in core
+        self._has_floats = may_hold_floats(core)
 
     def dump(self, value: Any) -> bytes:
         """The JSON of `value`, as the schema describes it (server/tools, Output Schema: results MUST conform).
@@ -48,10 +58,14 @@ class Output:
         Raises: ValueError if it does not fit the annotation; ToolError if it holds text that cannot be encoded.
         """
         try:
-            valid = self._adapter.validator.validate_python(value)
-            data = self._adapter.serializer.to_json(valid, by_alias=True, warnings="error")
-            if b"null" in data or b"\xef\xbf\xbd" in data:  # what pydantic makes of NaN, and of half a pair in a key
-                _inspect(self._adapter.serializer.to_python(valid, warnings=False))
+            valid, serializer = self._adapter.validator.validate_python(value), self._adapter.serializer
+            if self._plain:  # there is nothing to warn of
+                return serializer.to_json(valid)
+            data = serializer.to_json(valid, by_alias=True, warnings="error")
+            # What pydantic makes of NaN, and of half a pair in a key.
+            suspect = self._has_floats and b"null" in data and _has_nan(serializer, valid)
+            if suspect or (not data.isascii() and b"\xef\xbf\xbd" in data):
+                inspect_value(serializer.to_python(valid, warnings=False))
         except ValidationError as error:
             texts = "; ".join(faults(error, value, "result")[:5])
             raise ValueError(f"{self.where} returned what its return annotation does not allow: {texts}") from None
@@ -62,6 +76,13 @@ class Output:
     def check(self, value: Any) -> None:
         """Whether the author's own structured content conforms: of what an annotation describes, it is the author's
         affair."""
+
+
+def _has_nan(serializer: SchemaSerializer, valid: Any) -> bool:
+    """Whether there may be a number that is not finite. It is read twice, for that is faster than to look at each."""
+    python = serializer.to_python(valid, warnings=False)
+    data = to_json(python, inf_nan_mode="constants", serialize_unknown=True)
+    return b"NaN" in data or b"Infinity" in data
 
 
 def to_result(value: Any, output: Output | None) -> CallToolResult:
@@ -98,7 +119,7 @@ def error_result(text: str) -> CallToolResult:
 
 
 def text_content(text: str) -> TextContent:
-    _inspect(text)
+    inspect_value(text)
     return TextContent(text)
 
 
@@ -109,7 +130,7 @@ def _block(item: Any) -> Any:
         return item.block()
     if not isinstance(item, ContentBlock | UnknownContent):
         raise ValueError(f"a list of content blocks holds a {type(item).__name__}; only blocks and str can be mixed")
-    _inspect(item)
+    inspect_value(item)
     return item
 
 
@@ -118,11 +139,11 @@ def _passed(result: CallToolResult, output: Output | None) -> CallToolResult:
     result.content = [item.block() if isinstance(item, Media) else item for item in result.content]
     if output is not None and not result.is_error:
         output.check(result.structured_content)
-    _inspect(result.content)
-    _inspect(result.meta)
+    inspect_value(result.content)
+    inspect_value(result.meta)
     if not isinstance(result.structured_content, msgspec.UnsetType | msgspec.Raw):
         try:
-            _inspect(result.structured_content)
+            inspect_value(result.structured_content)
             _encode(result.structured_content)
         except TypeError as error:
             raise ValueError(f"structured_content is not JSON: {error}; return the object itself") from None
@@ -143,7 +164,7 @@ def json_of(value: Any) -> str:
         if b"NaN" in data or b"Infinity" in data:
             _scan(data)
         if b"\xef\xbf\xbd" in data:
-            _inspect(value)
+            inspect_value(value)
     except ValueError as error:
         _refuse(f"a result of type {type(value).__name__} is", error)
     return data.decode()
@@ -155,11 +176,11 @@ def _refuse(what: str, error: ValueError) -> NoReturn:
     raise ValueError(f"{what} what JSON cannot carry: {error}") from error
 
 
-def _inspect(value: Any) -> None:
+def inspect_value(value: Any) -> None:
     """Raises: ToolError for half a surrogate pair, ValueError for a number that is not finite, wherever it is."""
     if isinstance(value, str):
         try:
-            value.isascii() or value.encode()
+            value.isascii() or msgspec.Raw(value)  # the string keeps its UTF-8, which the encoder wants then
         except UnicodeEncodeError:
             raise ToolError(_SURROGATE) from None
     elif isinstance(value, float):
@@ -167,60 +188,35 @@ def _inspect(value: Any) -> None:
             raise ValueError("a number is not finite")
     elif isinstance(value, dict):
         for name, item in value.items():
-            _inspect(name)
-            _inspect(item)
+            inspect_value(name)
+            inspect_value(item)
     elif isinstance(value, list | tuple | set | frozenset):
         for item in value:
-            _inspect(item)
+            inspect_value(item)
     elif isinstance(value, msgspec.Struct):
         for field in value.__struct_fields__:
-            _inspect(getattr(value, field))
-
-
-class _Schema(GenerateJsonSchema):
-    """Pydantic's generator without titles made of field names, and without silent omissions."""
-
-    ignored_warning_kinds = {"non-serializable-default", "skipped-discriminator"}
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-    def json_or_python_schema(self, schema: Any) -> dict[str, Any]:
-        found = super().json_or_python_schema(schema)
-        if getattr(schema.get("serialization", {}).get("function"), "__name__", "").startswith("_serialize_secret"):
-            found["writeOnly"] = True  # pydantic marks SecretStr, and forgets Secret[...]
-        return found
-
-    def encode_default(self, dft: Any) -> Any:
-        if isinstance(dft, Secret | SecretStr | SecretBytes):
-            raise PydanticSerializationError("a secret is not shown")
-        if isinstance(dft, set | frozenset):
-            dft = sorted(dft, key=repr)  # the same in every run
-        encoded = super().encode_default(dft)
-        try:
-            _inspect(encoded)
-        except (ValueError, ToolError) as error:
-            raise PydanticSerializationError(str(error)) from None
-        return encoded
-
-    def emit_warning(self, kind: Any, detail: str) -> None:
-        if kind == "skipped-choice":
-            raise PydanticInvalidForJsonSchema(detail)
-        super().emit_warning(kind, detail)
+            inspect_value(getattr(value, field))
 
 
 def describe(
     annotation: Any, what: str, mode: Any, namespace: dict[str, Any] | None, inline_refs: bool
-) -> tuple[TypeAdapter[Any], dict[str, Any]]:
+) -> tuple[TypeAdapter[Any] | Plain, dict[str, Any]]:
     """Validator, serializer and JSON Schema 2020-12 of a type. mode: "validation" or "serialization".
 
     Raises: ConfigurationError, which begins with `what`.
     """
+    if (found := plain_type(annotation)) is not None:
+        return found
+    from pydantic import PydanticUserError, TypeAdapter
+    from pydantic.errors import PydanticUndefinedAnnotation
+
+    from .json_schema import ToolSchema
+
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
         if not adapter.pydantic_complete:
             adapter.rebuild(raise_errors=True, _types_namespace=namespace or {})
-        schema = adapter.json_schema(schema_generator=_Schema, mode=mode)
+        schema = adapter.json_schema(schema_generator=ToolSchema, mode=mode)
     except PydanticUndefinedAnnotation as error:
         raise ConfigurationError(f"{what} mentions {error.name!r}, which is not defined yet") from None
     except (PydanticUserError, SchemaError, TypeError, ValueError, NameError) as error:
@@ -236,6 +232,29 @@ def describe(
     if (root := schema.pop("$ref", None)) is not None:  # clients look for `type` at the top
         schema = {**definitions[_name(root)], **schema}
     return adapter, schema
+
+
+_WITHOUT_FLOATS = {
+    *("bool", "int", "str", "bytes", "none", "literal", "enum", "uuid", "url", "date", "time", "datetime"),
+    *("list", "set", "frozenset", "tuple", "dict", "union", "tagged-union", "nullable", "default", "definitions"),
+    *("definition-ref", "typed-dict", "typed-dict-field", "model", "model-fields", "model-field", "dataclass"),
+    *("dataclass-args", "dataclass-field"),
+}
+
+
+def may_hold_floats(core: Any) -> bool:
+    """Whether what fits one of pydantic's core schemas, or is written with it, can have a float somewhere. What is not
+    known for sure to have none may."""
+    if isinstance(core, list | tuple):
+        return any(map(may_hold_floats, core))
+    if not isinstance(core, dict):
+        return False
+    kind = core.get("type")
+    if "serialization" in core or (isinstance(kind, str) and kind not in _WITHOUT_FLOATS):
+        return True
+    if "allow" in (core.get("extra_behavior"), core.get("extra_fields_behavior")):
+        return True
+    return any(may_hold_floats(part) for name, part in core.items() if name != "metadata")
 
 
 def holds_secret(node: Any, definitions: dict[str, Any], seen: frozenset[str] = frozenset()) -> bool:

@@ -2,25 +2,28 @@
 work that is recorded there.
 
 How it works: each ask and each step takes its place when it is made. `check` says whether it may. A step runs in the
-server's nursery; what it gives is recorded, and a round that has it recorded does not run it again.
+server's nursery; what it gives is recorded, and a round that has it recorded does not run it again. What a call needs
+only if it asks or tells is made when it first does.
 """
 
 from __future__ import annotations
 
-import uuid
+import math
+import os
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import anyio
 
-from ..errors import INTERNAL_ERROR, CallFinished, LocalProtocolError
+from ..errors import INTERNAL_ERROR, CallFinished, JournalMismatch, LocalProtocolError
 from ..nursery import Nursery, current_task
 from ..protocol.journal import STEP, Entry, Journal, Status
 from .exchange import Exchange
 from .question import Question, Where, suspend
 from .steps import StepRun, in_job, in_step, run_job
-from .told import Told, lane
+from .told import Told, was_told
 
 
 class Round:
@@ -28,9 +31,15 @@ class Round:
 
     exchange: the call.  nursery: runs the steps.  threaded: the handler runs in a worker thread.  call_id: names the
     call over all its rounds; the first round makes it up.  journal: what earlier rounds recorded.  round: from 1.
+    clock: in seconds since the epoch.
 
-    suspended: the round ends with questions.  failure: the call cannot go on.  ended: the handler has.
+    started: when the call has.  suspended: the round ends with questions.  failure: the call cannot go on.  ended: the
+    handler has.
     """
+
+    suspended = False
+    failure: Exception | None = None
+    ended = False
 
     def __init__(
         self,
@@ -40,26 +49,40 @@ class Round:
         call_id: str = "",
         journal: Journal | None = None,
         round: int = 1,
+        clock: Callable[[], float] = time.time,
     ):
         self.exchange = exchange
-        self.journal = Journal() if journal is None else journal
         self.round = round
-        self.suspended = False
-        self.failure: Exception | None = None
-        self.ended = False
+        self.started = clock()
+        self._clock = clock
         self._call_id = call_id
         self._nursery = nursery
         self._task = None if threaded else current_task()
         self._questions: list[Question[Any]] = []
         self._steps: list[StepRun] = []
-        self._told = Told(exchange, self.journal)
-        lane.set("")
+        self._journal = journal
+        self._told: Told | None = None
+        if journal is not None and was_told(journal):
+            self.told()  # it knows how far progress was
+
+    @property
+    def journal(self) -> Journal:
+        """What earlier rounds recorded, and this one."""
+        if self._journal is None:
+            self._journal = Journal()
+        return self._journal
+
+    def told(self) -> Told:
+        """What the client was told."""
+        if self._told is None:
+            self._told = Told(self.exchange, self.journal)
+        return self._told
 
     @property
     def call_id(self) -> str:
         """Names the call over all its rounds."""
         if not self._call_id:
-            self._call_id = uuid.uuid4().hex
+            self._call_id = os.urandom(16).hex()
         return self._call_id
 
     @property
@@ -81,34 +104,39 @@ class Round:
 
     def is_new(self, where: Where) -> bool:
         """Whether the message that the line `where` sends now was not sent in an earlier round."""
-        return self._told.is_new(where)
+        return self.told().is_new(where)
 
     def dump(self) -> bytes:
         """The journal as JSON, for the next round."""
-        self._told.record()
+        if self._told is not None or self.exchange.progress > -math.inf:
+            self.told().record()
         return self.journal.dump()
 
     def check(self, key: str | None = None) -> None:
         """Raises: as `live`; LocalProtocolError from a task that may not take a place; ValueError for a bad key."""
         self.live()
-        if key is None and in_step.get():
+        if key is not None:
+            return check_key(key)
+        if in_step.get():
             raise LocalProtocolError(
                 INTERNAL_ERROR,
                 "a step asks nothing and makes no steps: its work is not run again to find its place. Ask before the "
                 "step, and hand it the answer",
             )
-        if key is None and self._task is not None and self._task is not current_task():
+        if self._task is not None and self._task is not current_task():
             raise LocalProtocolError(
                 INTERNAL_ERROR,
                 "a question or step was made in another task than the handler's, where its place would depend on "
                 "timing. Give it a key=, or make it in the handler's own task (in place of asyncio.wait_for(helper()) "
                 "use asyncio.timeout(), which does not start a task)",
             )
-        if key is not None:
-            check_key(key)
 
     def _place(self, kind: str, text: str, digest: str, key: str | None) -> Entry:
-        return self.journal.place(kind, text, digest, key)
+        try:
+            return self.journal.place(kind, text, digest, key)
+        except JournalMismatch as mismatch:
+            self.failure = mismatch
+            raise
 
     def step(
         self,
@@ -172,9 +200,8 @@ class Round:
         for run in self._steps:
             await run.wait()
 
-    def close(self) -> None:
-        """The handler has ended: stop what still runs."""
-        self.ended = True
+    def _stop(self) -> None:
+        """The handler has ended, and with it what still runs."""
         for run in self._steps:
             run.cancel()
         self._questions.clear()  # which know this round: no cycle is left of a call

@@ -142,6 +142,7 @@ class Server:
         timeout: float | None = ...,
         inline_refs: bool = ...,
         visible: Visible | None = ...,
+        scopes: Sequence[str] = ...,
         meta: dict[str, Any] | None = ...,
         input_schema: dict[str, Any] | None = ...,
         output_schema: dict[str, Any] | None = ...,
@@ -153,9 +154,9 @@ class Server:
         name: default the function's.  title, description, annotations, icons, meta: for clients; the description
         defaults to the docstring.  timeout: seconds for one run, whose clock stops while a person is asked.
         inline_refs: write schemas without `$ref`.  visible: takes the Principal or None, and says whether the tool
-        exists for them.  input_schema: JSON Schema (2020-12, or what its `$schema` names) to use in place of the
-        annotations; the function takes the arguments by their names, or in its only parameter as one dict.
-        output_schema: the same for the result.
+        exists for them.  scopes: that a token needs for it, where clients come with tokens.  input_schema: JSON
+        Schema (2020-12, or what its `$schema` names) to use in place of the annotations; the function takes the
+        arguments by their names, or in its only parameter as one dict.  output_schema: the same for the result.
 
         Raises: ConfigurationError that names the parameter which the wire cannot carry.
         """

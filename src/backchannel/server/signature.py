@@ -21,15 +21,14 @@ from decimal import Decimal
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin
 
 import msgspec
-from pydantic import ConfigDict, PydanticUserError
-from pydantic.fields import Field, FieldInfo
 from pydantic_core import ErrorDetails, ValidationError
 from typing_extensions import TypedDict
 
 from ..errors import ConfigurationError
 from ..protocol.types.base import Wire
 from ..protocol.types.content import UnknownContent
-from .results import Media, cut, describe, faults, follow, holds_secret
+from .plain import Parameter, plain_arguments
+from .results import Media, cut, describe, faults, follow, holds_secret, may_hold_floats
 from .results import Output as Output
 
 _scan = msgspec.json.Decoder().decode
@@ -61,11 +60,12 @@ class Signature:
     """
 
     def __init__(
-        self, where: str, fields: dict[str, Any], namespace: dict[str, Any], inline_refs: bool, lenient: bool
+        self, where: str, fields: dict[str, Parameter], namespace: dict[str, Any], inline_refs: bool, lenient: bool
     ) -> None:
         adapter, schema = _describe_arguments(where, fields, namespace, inline_refs)
         definitions = schema.get("$defs", {})
         self._validate = adapter.validator.validate_json
+        self._has_floats = may_hold_floats(adapter.core_schema)
         self._names = tuple(schema["properties"])
         self._secret = frozenset(key for key, node in schema["properties"].items() if holds_secret(node, definitions))
         self._lenient = lenient
@@ -120,7 +120,8 @@ class Signature:
         """
         data = bytes(arguments) if arguments else b"{}"
         try:
-            _scan(data)  # refuses NaN, and numbers too large for a float, which pydantic would take
+            if self._has_floats:
+                _scan(data)  # refuses NaN, and numbers too large for a float, which pydantic would take
             return self._validate(data, strict=True)  # type: ignore[no-any-return]
         except ValidationError as error:
             return self._mend(data, error)
@@ -212,7 +213,7 @@ def _namespace(function: Any, context_type: type, extra: dict[str, Any]) -> dict
 
 def _read(
     function: Callable[..., Any], where: str, context_type: type, exclude: frozenset[str], names: dict[str, Any]
-) -> tuple[str | None, dict[str, Any], Any]:
+) -> tuple[str | None, dict[str, Parameter], Any]:
     """The context parameter, the fields of the arguments, and the return annotation as it is written."""
     try:
         signature = inspect.signature(function)
@@ -221,7 +222,7 @@ def _read(
     if isinstance(function, functools.partial):
         exclude |= frozenset(function.keywords)
     texts = _descriptions(doc_of(function), signature.parameters)
-    context, fields = None, {}
+    context, fields = None, dict[str, Parameter]()
     for name, parameter in signature.parameters.items():
         what = f"{where}: parameter {name!r}"
         if name in exclude:
@@ -234,7 +235,7 @@ def _read(
         if name == "ctx" and parameter.annotation is parameter.empty:
             raise ConfigurationError(f"{what} has no annotation: write ctx: {context_type.__name__}")
         if not _is_context(annotation, context_type):
-            fields[name] = _field(annotation, parameter.default, texts.get(name), what)
+            fields[name] = annotation, parameter.default, texts.get(name)
         elif context is None:
             context = name
         else:
@@ -274,6 +275,9 @@ def _is_context(annotation: Any, context_type: type) -> bool:
 
 def _field(annotation: Any, default: Any, text: str | None, what: str) -> Any:
     """One field of the arguments, as a TypedDict has it."""
+    from pydantic import PydanticUserError
+    from pydantic.fields import Field, FieldInfo
+
     field = annotation
     try:
         if default is not inspect.Parameter.empty:
@@ -307,11 +311,15 @@ def _descriptions(doc: str, names: Collection[str]) -> dict[str, str]:
 
 
 def _describe_arguments(
-    where: str, fields: dict[str, Any], namespace: dict[str, Any], inline_refs: bool
+    where: str, parameters: dict[str, Parameter], namespace: dict[str, Any], inline_refs: bool
 ) -> tuple[Any, dict[str, Any]]:
+    if (found := plain_arguments(parameters)) is not None:
+        return found
+    fields = {name: _field(*parameter, f"{where}: parameter {name!r}") for name, parameter in parameters.items()}
+
     def compiled(fields: dict[str, Any], what: str) -> tuple[Any, dict[str, Any]]:
         arguments: Any = TypedDict("Arguments", fields)  # type: ignore[misc]
-        arguments.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
+        arguments.__pydantic_config__ = {"extra": "forbid"}  # type: ignore[attr-defined]
         return describe(arguments, what, "validation", namespace, inline_refs)
 
     try:

@@ -9,6 +9,7 @@ import anyio
 
 from ..errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, LocalProtocolError
 from ..nursery import Nursery
+from ..protocol.jsonrpc import encode
 from ..protocol.types.base import Wire
 from ..protocol.types.bringup import DiscoverResult, InitializeParams, InitializeResult
 from ..protocol.types.completion import Reference
@@ -16,10 +17,10 @@ from ..protocol.types.prompts import ListPromptsResult
 from ..protocol.types.requests import LEVELS, SetLevelParams
 from ..protocol.types.resources import ListResourcesResult, ListResourceTemplatesResult
 from ..protocol.types.tools import ListToolsResult
-from ..protocol.versions import SUPPORTED
+from ..protocol.versions import SUPPORTED, finish
 from .context import Context
-from .exchange import Exchange
-from .pages import page
+from .exchange import Exchange, Principal
+from .pages import Page, Pages, page
 from .session import Session
 from .session_roots import SessionRoots
 from .subscriptions import SessionListener, honour, listen
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from .server import Server
 
 T = TypeVar("T")
-Method = Callable[[Exchange], Awaitable[Wire | dict[str, Any]]]
+Method = Callable[[Exchange], Awaitable[Wire | dict[str, Any] | Page]]
 
 
 def simple_methods(
@@ -76,9 +77,9 @@ class _Simple:
         session, server = _session(exchange), self._server
         exchange.version = session.initialize(params)
         declared = server.capabilities()
-        listener = SessionListener(session, declared)
-        session.on_close = lambda: server.notify.remove(listener)
-        session.when_ready(lambda: server.notify.add(listener))  # one that never is would stay for ever
+        listener = SessionListener(server.notify, session, declared)
+        session.on_close = listener.stop
+        session.when_ready(listener.start)  # one that never is would stay for ever
         if "roots" in session.client.capabilities:
             session.roots = SessionRoots(exchange, session, self._nursery)
             session.when_ready(session.refresh_roots)
@@ -90,31 +91,29 @@ class _Simple:
         versions = [version.value for version in SUPPORTED]
         return DiscoverResult(versions, server.capabilities(), server.instructions, *self._hints(False))
 
-    async def list_tools(self, exchange: Exchange) -> ListToolsResult:
+    async def list_tools(self, exchange: Exchange) -> Wire | Page:
         """server/tools, Listing Tools."""
         tools = self._server.tools
-        return ListToolsResult(*self._page(exchange, tools.shown(exchange.principal)), *self._hints(tools.personal))
+        return self._list(exchange, tools.pages, tools.personal, tools.shown, ListToolsResult)
 
-    async def list_prompts(self, exchange: Exchange) -> ListPromptsResult:
+    async def list_prompts(self, exchange: Exchange) -> Wire | Page:
         """server/prompts, Listing Prompts."""
         prompts = self._server.prompts
         self._need("prompts", exchange)
-        shown = prompts.shown(exchange.principal)
-        return ListPromptsResult(*self._page(exchange, shown), *self._hints(prompts.personal))
+        return self._list(exchange, prompts.pages, prompts.personal, prompts.shown, ListPromptsResult)
 
-    async def list_resources(self, exchange: Exchange) -> ListResourcesResult:
+    async def list_resources(self, exchange: Exchange) -> Wire | Page:
         """server/resources, Listing Resources."""
         resources = self._server.resources
         self._need("resources", exchange)
-        shown = resources.shown(exchange.principal)
-        return ListResourcesResult(*self._page(exchange, shown), *self._hints(resources.personal))
+        return self._list(exchange, resources.pages, resources.personal, resources.shown, ListResourcesResult)
 
-    async def list_templates(self, exchange: Exchange) -> ListResourceTemplatesResult:
+    async def list_templates(self, exchange: Exchange) -> Wire | Page:
         """server/resources, Resource Templates."""
         resources = self._server.resources
         self._need("resources", exchange)
-        shown = resources.templates_shown(exchange.principal)
-        return ListResourceTemplatesResult(*self._page(exchange, shown), *self._hints(resources.personal))
+        shown = resources.templates_shown
+        return self._list(exchange, resources.pages, resources.personal, shown, ListResourceTemplatesResult)
 
     async def subscribe(self, exchange: Exchange) -> dict[str, Any]:
         """2025-11-25 server/resources, Subscriptions."""
@@ -141,7 +140,8 @@ class _Simple:
             resources = server.resources
             return ref.uri in resources.templates_shown(principal) or ref.uri in resources.shown(principal)
 
-        return await server.completions.complete(Context(exchange, self._lifespan), known, self._threads)
+        found = server.completions.complete(Context(exchange, self._lifespan), known, self._threads)
+        return await exchange.unless_cancelled(found)
 
     async def set_level(self, exchange: Exchange) -> dict[str, Any]:
         """2025-11-25 server/utilities/logging, Setting Log Level."""
@@ -151,8 +151,8 @@ class _Simple:
         _session(exchange).set_level(params.level)
         return {}
 
-    async def listen(self, exchange: Exchange) -> dict[str, Any]:
-        """basic/patterns/subscriptions."""
+    def listen(self, exchange: Exchange) -> Awaitable[dict[str, Any]]:
+        """basic/patterns/subscriptions. As long as it lasts, nothing of this method is kept."""
         server, params = self._server, exchange.params
         uris = params.notifications.resource_subscriptions or ()
         if len(uris) > server.limits.listeners:
@@ -161,15 +161,38 @@ class _Simple:
             )
         hidden = {uri for uri in uris if not server.resources.allows(uri, exchange.principal)}
         honoured = honour(params.notifications, server.capabilities(), hidden)
-        return await listen(exchange, server.notify, honoured, server.limits.listeners, self._closing)
+        return listen(exchange, server.notify, honoured, server.limits.listeners, self._closing)
 
     def _need(self, area: str, exchange: Exchange) -> None:
         """What is not declared does not exist. Raises: LocalProtocolError (-32601)."""
         if area not in self._server.capabilities():
             raise LocalProtocolError(METHOD_NOT_FOUND, f"Method not found: {exchange.name}: this server has no {area}")
 
-    def _page(self, exchange: Exchange, items: Mapping[str, T]) -> tuple[list[T], str | None]:
-        return page(items, exchange.params.cursor, self._server.limits.page)
+    def _list(
+        self,
+        exchange: Exchange,
+        pages: Pages,
+        personal: bool,
+        shown: Callable[[Principal | None], Mapping[str, T]],
+        result: Callable[[list[T], str | None, int, str], Wire],
+    ) -> Wire | Page:
+        """One page of a list. It goes out as it did the last time, where it depends on no client, and no middleware
+        looks at it.
+
+        shown: the entries that there are for somebody.  result: of the request, from a page and the hints.
+        """
+        server, cursor, hints = self._server, exchange.params.cursor, self._hints(personal)
+        plain = not personal and not server.middlewares
+        form = (exchange.name, exchange.version, server.limits.page, hints)
+        kept = pages.find(form, cursor) if plain else None
+        if kept is not None:
+            return kept
+        items, following = page(shown(exchange.principal), cursor, server.limits.page)
+        made = result(items, following, *hints)
+        if not plain:
+            return made
+        encoded = encode(finish(exchange.version, exchange.name, made.members(), server.info))
+        return pages.keep(form, cursor, following, Page(encoded))
 
     def _hints(self, personal: bool) -> tuple[int, str]:
         """How long, and by whom, a result may be kept (server/utilities/caching)."""

@@ -40,22 +40,22 @@ class _Answered(msgspec.Struct, array_like=True):
 
 
 async def serve_once(
-    state: RequestState, exchange: Exchange, serve: Callable[[Exchange], Awaitable[Outcome]]
+    state: RequestState, identity: str, exchange: Exchange, serve: Callable[[Exchange], Awaitable[Outcome]]
 ) -> Outcome:
-    """Serve a round whose state is genuine, or give the response that it had.
+    """Serve a round whose state is genuine, or give the response that it had. identity: names the state.
 
     Raises: StateRejected if the state was used with other answers; CallFinished if the client no longer waits;
     LocalProtocolError if the same round runs for too long.
     """
-    params = exchange.params
-    key = f"round:{state.identity(params.request_state)}"
-    answers = digest(msgspec.json.encode(params.input_responses))
+    key = f"round:{identity}"
+    answers = digest(msgspec.json.encode(exchange.params.input_responses))
     claim = _RUNNING + os.urandom(16)
-    recorded = await _claimed(state, exchange, key, claim)
-    if recorded is not None:
-        return _again(exchange, answers, state.unlock(recorded[1:]))
     used = False
     try:
+        recorded = await _claimed(state, exchange, key, claim)
+        if recorded is not None:
+            used = True
+            return _again(exchange, answers, state.unlock(recorded[1:]))
         async with anyio.create_task_group() as group:
             group.start_soon(_renew, state, key, claim)
             outcome = await serve(exchange)
@@ -93,8 +93,8 @@ async def _leave(state: RequestState, exchange: Exchange, key: str, left: bytes)
     that has been served."""
     try:
         await state.reach("put", key, left, state.ttl)
-        if exchange.stored:
-            await state.reach("delete", exchange.stored)
+        if exchange.flow is not None and exchange.flow.stored:
+            await state.reach("delete", exchange.flow.stored)
     except LocalProtocolError:
         logger.error("the response to a round could not be kept; presented again, the round may run again")
 

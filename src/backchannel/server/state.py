@@ -7,7 +7,7 @@ StateStore a long journal stays there, sealed too, and the claims have its key.
 
 from __future__ import annotations
 
-import base64
+import binascii
 import copy
 import hashlib
 import hmac
@@ -159,11 +159,21 @@ class RequestState:
 
         Raises: StateRejected, whatever the cause (basic/patterns/mrtr, "MUST reject state that fails verification").
         """
-        claims = self._unseal(token)
-        reason = claims if isinstance(claims, str) else self._objection(claims, binding, self.audience or audience)
-        if not isinstance(claims, str) and not reason:
-            return claims[2]
-        raise self._rejected(reason)
+        return self._verified(token, binding, audience)[0]
+
+    def claim(self, token: str, binding: Binding, audience: str) -> tuple[Flow, str]:
+        """As `open`, with what names the state, however its token is spelled."""
+        flow, plain = self._verified(token, binding, audience)
+        return flow, hashlib.sha256(plain).hexdigest()
+
+    def _verified(self, token: str, binding: Binding, audience: str) -> tuple[Flow, bytes]:
+        unsealed = self._unseal(token)
+        if isinstance(unsealed, str):
+            raise self._rejected(unsealed)
+        claims, plain = unsealed
+        if reason := self._objection(claims, binding, self.audience or audience):
+            raise self._rejected(reason)
+        return claims[2], plain
 
     async def pack(self, flow: Flow, binding: Binding, audience: str) -> str:
         """As `seal`, with a long journal in the store."""
@@ -179,17 +189,16 @@ class RequestState:
 
     async def unpack(self, token: str, binding: Binding, audience: str) -> Flow:
         """As `open`, with the journal from where it is."""
-        flow = self.open(token, binding, audience)
+        return await self.fetched(self.open(token, binding, audience))
+
+    async def fetched(self, flow: Flow) -> Flow:
+        """The same, with its journal if that is in the store. Raises: StateRejected."""
         if not flow.stored:
             return flow
         sealed: bytes | None = await self.reach("get", flow.stored) if self.store is not None else None
         if sealed is None:
             raise self._rejected("not stored")
         return msgspec.structs.replace(flow, journal=self.unlock(sealed))
-
-    def identity(self, token: str) -> str:
-        """Names the state in a token that was verified, however the token is spelled."""
-        return hashlib.sha256(self.unlock(_to_bytes(token))).hexdigest()
 
     async def reach(self, action: Literal["add", "put", "get", "delete"], key: str, *args: Any) -> Any:
         """Do something with the store.
@@ -221,8 +230,8 @@ class RequestState:
         logger.log(level, "requestState rejected: %s", advice or reason)
         return StateRejected()
 
-    def _unseal(self, token: str) -> _Claims | str:
-        """The claims of a token that one of our keys sealed, or the reason why it is none."""
+    def _unseal(self, token: str) -> tuple[_Claims, bytes] | str:
+        """The claims of a token that one of our keys sealed, and their bytes, or the reason why it is none."""
         if len(token) > self.max_size:
             return "too large"
         raw = _to_bytes(token)
@@ -230,7 +239,7 @@ class RequestState:
             return "not Base64"
         plain = self._opened(raw)
         try:
-            return plain if isinstance(plain, str) else _decode(plain)
+            return plain if isinstance(plain, str) else (_decode(plain), plain)
         except msgspec.DecodeError:
             return "forged"
 
@@ -246,19 +255,19 @@ class RequestState:
     def _objection(self, claims: _Claims, binding: Binding, audience: str) -> str:
         """Why a genuine state does not count for this request now, else "" (basic/patterns/mrtr, To prevent replay)."""
         sealed_binding, sealed_audience, flow, issued, expires, flow_expires = claims
-        sealed = {**msgspec.structs.asdict(sealed_binding), "audience": sealed_audience}
-        ours = {**msgspec.structs.asdict(binding), "audience": audience}
-        for member, value in ours.items():
-            if not hmac.compare_digest(_encode(value), _encode(sealed[member])):
-                return f"other {member}"
+        if not hmac.compare_digest(_encode((binding, audience)), _encode((sealed_binding, sealed_audience))):
+            members = [
+                name for name in Binding.__struct_fields__ if getattr(binding, name) != getattr(sealed_binding, name)
+            ]
+            return f"other {members[0] if members else 'audience'}"
         now = self.clock()
-        checks = {
-            "issued in the future": issued > now + 60.0,  # the clock of another instance may be a little ahead
-            "expired": now >= expires,
-            "flow expired": now >= flow_expires,
-            "too many rounds": flow.round > self.max_rounds,
-        }
-        return next((reason for reason, failed in checks.items() if failed), "")
+        if issued > now + 60.0:  # the clock of another instance may be a little ahead
+            return "issued in the future"
+        if now >= expires:
+            return "expired"
+        if now >= flow_expires:
+            return "flow expired"
+        return "too many rounds" if flow.round > self.max_rounds else ""
 
     def twin(self, clock: Callable[[], float] | None = None) -> RequestState:
         """Another one with the same keys, store and limits, as another instance has it. clock: for it, instead of this
@@ -269,12 +278,16 @@ class RequestState:
         return other
 
 
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+
+
 def _to_text(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+    return binascii.b2a_base64(raw, newline=False).translate(_URL_SAFE, b"=").decode("ascii")
 
 
 def _to_bytes(token: str) -> bytes:
     try:
-        return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        return binascii.a2b_base64(token.encode("ascii").translate(_STANDARD) + b"=" * (-len(token) % 4))
     except ValueError:
         return b""

@@ -7,13 +7,13 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import anyio
 import anyio.to_thread
 import msgspec
-import pydantic
 from anyio.lowlevel import RunVar
+from pydantic_core import ValidationError
 
 from ..errors import CallFinished, ConfigurationError, SessionClosed, StepError
 from ..protocol.journal import Entry, Status
@@ -21,6 +21,9 @@ from ..waiter import Waiter
 from .exchange import serving
 from .signature import resolve
 from .threads import Threads
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 logger = logging.getLogger("backchannel.server")
 in_step: ContextVar[bool] = ContextVar("in_step", default=False)
@@ -110,7 +113,7 @@ class StepRun:
             raise StepError(*msgspec.json.decode(self.entry.value, type=tuple[str, str])) from self._cause
         try:
             return self._adapter.validate_json(bytes(self.entry.value))
-        except pydantic.ValidationError as error:
+        except ValidationError as error:
             raise StepError(type(error).__name__, _text(error)) from error
 
 
@@ -145,7 +148,7 @@ def _bare(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _adapter(function: Callable[..., Any]) -> pydantic.TypeAdapter[Any]:
+def _adapter(function: Callable[..., Any]) -> TypeAdapter[Any]:
     """Reads and writes what `function` returns: by its annotation, else as plain JSON.
 
     Raises: ConfigurationError if the annotation cannot be read, or has no JSON form.
@@ -155,11 +158,13 @@ def _adapter(function: Callable[..., Any]) -> pydantic.TypeAdapter[Any]:
         function = type(function).__call__
     what = f"{getattr(function, '__qualname__', function)}: the return annotation"
     annotation = _returned(inspect.unwrap(function), what)
+    from pydantic import PydanticUserError, TypeAdapter
+
     try:
         return _adapter_of(annotation)
     except TypeError:  # it cannot be hashed
-        return pydantic.TypeAdapter(annotation)
-    except pydantic.PydanticUserError as error:
+        return TypeAdapter(annotation)
+    except PydanticUserError as error:
         raise ConfigurationError(f"{what} of a step cannot be recorded as JSON: {error.message}") from error
 
 
@@ -175,8 +180,10 @@ def _returned(function: Any, what: str) -> Any:
 
 
 @functools.lru_cache(maxsize=1024)
-def _adapter_of(annotation: Any) -> pydantic.TypeAdapter[Any]:
-    return pydantic.TypeAdapter(annotation)
+def _adapter_of(annotation: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(annotation)
 
 
 def _text(error: BaseException) -> str:

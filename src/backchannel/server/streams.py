@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 import msgspec
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..protocol.jsonrpc import Answers, ErrorResponse, Message, Response, encode_anyway
+from ..waiter import Waiter
 
 HIGH_WATER = 256
 HIGH_BYTES = 4 * 1024 * 1024
@@ -22,6 +24,7 @@ KEPT = 1024 * 1024
 RETRY = 1.0
 """Seconds after which a reader whose connection is closed comes back, where nobody says."""
 _TURN = 32
+_NOTHING: Any = ()
 _LONGEST = 86_400
 
 
@@ -39,8 +42,8 @@ class EventStream:
     def __init__(
         self, on_first: Callable[[], None] | None = None, limit: int = LIMIT, keep: int = 0, polled: bool = False
     ):
-        self._log: deque[Message] = deque()
-        self._sizes: deque[int] = deque()
+        self._log: deque[Message] = _NOTHING  # an empty deque has 600 bytes, and most streams stay empty
+        self._sizes: deque[int] = _NOTHING
         self._read = 0
         self._unread_bytes = self._read_bytes = 0
         self._forgotten = 0
@@ -52,7 +55,7 @@ class EventStream:
         self._dismissed: int | None = None
         self._primed = False
         self._drained = 0
-        self._changed: anyio.Event | None = None
+        self._changed: Waiter | None = None
         self.started = False
         self.closed = False
         self.dropped = 0
@@ -81,17 +84,19 @@ class EventStream:
     @property
     def over(self) -> bool:
         """Whether it is closed, and all of it has been read."""
-        return self.closed and not len(self)
+        return self.closed and self._read == len(self._log)
 
     def append(self, message: Message | Answers) -> bool:
         """Add a message. Never blocks. Returns False, and counts it in `dropped`, if the stream is closed or full."""
         answers = isinstance(message, Response | ErrorResponse | Answers)
         size = 0 if answers and not self._keep else _size(message)
-        unread = len(self)
+        unread = len(self._log) - self._read
         full = unread >= self._limit or (unread > 0 and self._unread_bytes + size > ROOM)
         if self.closed or (full and not answers):
             self.dropped += 1
             return False
+        if self._log is _NOTHING:
+            self._log, self._sizes = deque(), deque()
         self._log.append(message)  # type: ignore[arg-type]  # nobody reads Answers but to write them
         self._sizes.append(size)
         self._unread_bytes += size
@@ -103,11 +108,13 @@ class EventStream:
             self.started = True
             if self._on_first is not None:
                 self._on_first()
+                self._on_first = None  # which knows the stream
         self._wake()
 
     def close(self) -> None:
         """No more messages: the reader gets what is there, and then None."""
         self.closed = True
+        self._on_first = None
         self._wake()
 
     def dismiss(self, retry: float = RETRY) -> None:
@@ -116,8 +123,7 @@ class EventStream:
 
         Raises: ValueError if `retry` is negative or more than a day.
         """
-        if not 0 <= retry <= _LONGEST:
-            raise ValueError(f"retry is a number of seconds from 0 to {_LONGEST} (a day), not {retry}")
+        check_retry(retry)
         if self.polled and not self.closed and not self._deserted:
             self._dismissed, self.retry = self.last, retry
             self._start()
@@ -154,20 +160,18 @@ class EventStream:
         while True:
             with anyio.move_on_after(self.retry + away) as scope:
                 while not self.attended:
-                    await self._change()
+                    await self.change()
             if scope.cancelled_caught:
                 return
             while self.attended:
-                await self._change()
+                await self.change()
 
     async def next(self, reader: object = None) -> Message | None:
         """The next message, waiting for it; None at the end, and for a reader that another has replaced or that was
         dismissed."""
-        while self._stays(reader) and not len(self):
-            if self.closed:
-                return None
-            await self._change()
-        if not self._stays(reader):
+        while self.idle(reader):
+            await self.change()
+        if self._read == len(self._log) or not self.keeps(reader):
             return None
         message = self._log[self._read]
         size = self._sizes[self._read]
@@ -183,12 +187,19 @@ class EventStream:
             self._wake()
         return message
 
+    def idle(self, reader: object = None) -> bool:
+        """Whether `next` would wait."""
+        return not self.closed and self._read == len(self._log) and self.keeps(reader)
+
     @property
     def _crowded(self) -> bool:
-        return len(self) >= HIGH_WATER or self._unread_bytes >= HIGH_BYTES
+        return self._unread_bytes >= HIGH_BYTES or len(self._log) - self._read >= HIGH_WATER
 
-    def _stays(self, reader: object) -> bool:
-        return self._reader is reader and (self._dismissed is None or self.position < self._dismissed)
+    def keeps(self, reader: object) -> bool:
+        """Whether this reader has been neither replaced nor dismissed."""
+        if self._dismissed is not None and self.position >= self._dismissed:
+            return False
+        return self._reader is reader
 
     async def drain(self) -> None:
         """Wait until the reader has caught up, so that a fast writer does not fill the memory. Where nobody reads there
@@ -196,17 +207,28 @@ class EventStream:
         self._drained += 1
         await (checkpoint() if self._drained % _TURN == 0 else checkpoint_if_cancelled())
         while self._crowded and not self.closed and not self._deserted:
-            await self._change()
+            await self.change()
 
-    async def _change(self) -> None:
+    async def change(self) -> None:
+        """Wait until something has happened to it."""
         if self._changed is None:
-            self._changed = anyio.Event()
+            self._changed = Waiter()
         await self._changed.wait()
+
+    def wake(self) -> None:
+        """End what waits for a change."""
+        self._wake()
 
     def _wake(self) -> None:
         if self._changed is not None:
             changed, self._changed = self._changed, None
-            changed.set()
+            changed.resolve(None)
+
+
+def check_retry(retry: float) -> None:
+    """Raises: ValueError for what is no time after which a reader comes back."""
+    if not 0 <= retry <= _LONGEST:
+        raise ValueError(f"retry is a number of seconds from 0 to {_LONGEST} (a day), not {retry}")
 
 
 def _size(message: Message | Answers) -> int:

@@ -2,7 +2,8 @@
 2025-11-25 server/resources, Subscriptions).
 
 How it works: everybody who listens is in one set: the `subscriptions/listen` requests of the stateless protocol, and
-the legacy sessions. Telling appends to each one's own stream and waits for nobody.
+the legacy sessions. Telling appends to each one's own stream and waits for nobody. Those who would get the same message
+share one, which is encoded once.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping, Set
 from typing import Any, Protocol
 
 import anyio
+import msgspec
 
 from ..errors import INTERNAL_ERROR, INVALID_REQUEST, LocalProtocolError
-from ..protocol.jsonrpc import Notification
-from ..protocol.types.base import Wire
-from ..protocol.types.resources import ResourceUpdatedParams
+from ..protocol.jsonrpc import Notification, RequestId, encode
 from ..protocol.types.subscriptions import SUBSCRIPTION_ID, AcknowledgedParams, Filter
 from .exchange import Exchange
 from .session import Session
@@ -31,8 +31,30 @@ Capabilities = Mapping[str, Mapping[str, Any]]
 class Listener(Protocol):
     """Somebody who may want to know."""
 
-    def tell(self, method: str, uri: str | None) -> bool:
+    def tell(self, change: Change) -> bool:
         """Send the notification, if it is wanted and there is room for it. Returns whether it was sent."""
+
+
+class Change:
+    """What is told, and the messages that tell it. uri: the resource that has changed; None: a list has."""
+
+    __slots__ = ("_messages", "method", "uri")
+
+    def __init__(self, method: str, uri: str | None):
+        self.method = method
+        self.uri = uri
+        self._messages: dict[RequestId | None, Notification] = {}
+
+    def message(self, subscription: RequestId | None = None) -> Notification:
+        """The message for a subscription of this id, or for a session."""
+        message = self._messages.get(subscription)
+        if message is None:
+            params: dict[str, Any] = {} if self.uri is None else {"uri": self.uri}
+            if subscription is not None:
+                params["_meta"] = {SUBSCRIPTION_ID: subscription}
+            raw = msgspec.Raw(encode(params)) if params else None
+            message = self._messages[subscription] = Notification(self.method, raw)
+        return message
 
 
 class Notifier:
@@ -81,37 +103,45 @@ class Notifier:
 
     def tell_here(self, method: str, uri: str | None) -> int:
         """Tell those who listen to this replica of the server."""
-        return sum([listener.tell(method, uri) for listener in list(self._listeners)])
+        change = Change(method, uri)
+        return sum([listener.tell(change) for listener in list(self._listeners)])
 
 
 class SessionListener:
     """A legacy session: it hears of the lists that it was told would change, and of the resources that it subscribed
     to. declared: the server's capabilities when the session began; what came later it does not know of."""
 
-    def __init__(self, session: Session, declared: Capabilities):
-        self._session = session
-        self._methods = frozenset(
-            method for method, area in _AREAS.items() if declared.get(area, {}).get("listChanged")
-        )
+    __slots__ = ("_methods", "_notifier", "_session")
 
-    def tell(self, method: str, uri: str | None) -> bool:
+    def __init__(self, notifier: Notifier, session: Session, declared: Capabilities):
+        self._notifier = notifier
+        self._session = session
+        self._methods = tuple(method for method, area in _AREAS.items() if declared.get(area, {}).get("listChanged"))
+
+    def start(self) -> None:
+        """It listens from now on."""
+        self._notifier.add(self)
+
+    def stop(self) -> None:
+        """And no more."""
+        self._notifier.remove(self)
+
+    def tell(self, change: Change) -> bool:
         session = self._session
-        if not (session.ready and session.speaks) or (
-            uri not in session.subscribed if uri is not None else method not in self._methods
-        ):
-            return False
-        params = ResourceUpdatedParams(uri) if uri is not None else None
-        return session.stream.append(Notification(method, params))
+        wanted = change.uri in session.subscribed if change.uri is not None else change.method in self._methods
+        return wanted and session.ready and session.speaks and session.stream.append(change.message())
 
 
 class Subscription:
     """One `subscriptions/listen` request. Every message of it carries the request's id."""
 
+    __slots__ = ("_exchange", "_id", "_methods", "_uris")
+
     def __init__(self, exchange: Exchange, wanted: Filter):
         self._exchange = exchange
-        self._meta = {SUBSCRIPTION_ID: exchange.request.id}
+        self._id = exchange.request.id
         self._uris = frozenset(wanted.resource_subscriptions or ())
-        self._methods = frozenset(
+        self._methods = tuple(
             method
             for method, on in (
                 (TOOLS, wanted.tools_list_changed),
@@ -123,16 +153,12 @@ class Subscription:
 
     def acknowledge(self, honoured: Filter) -> bool:
         """The first message of the stream: what will come. Whether there was room for it."""
-        params = AcknowledgedParams(honoured, self._meta)
+        params = AcknowledgedParams(honoured, {SUBSCRIPTION_ID: self._id})
         return self._exchange.notify("notifications/subscriptions/acknowledged", params)
 
-    def tell(self, method: str, uri: str | None) -> bool:
-        if uri is not None:
-            return uri in self._uris and self._send(method, ResourceUpdatedParams(uri, self._meta))
-        return method in self._methods and self._send(method, {"_meta": self._meta})
-
-    def _send(self, method: str, params: Wire | dict[str, object]) -> bool:
-        return self._exchange.notify(method, params)
+    def tell(self, change: Change) -> bool:
+        wanted = change.uri in self._uris if change.uri is not None else change.method in self._methods
+        return wanted and self._exchange.stream.append(change.message(self._id))
 
 
 def honour(wanted: Filter, capabilities: Capabilities, hidden: Set[str] = frozenset()) -> Filter:

@@ -21,8 +21,13 @@ from .question import Where
 
 _KEY = "\ntold"
 """The key of the journal's entry. No key of a question is like it."""
-lane: ContextVar[str] = ContextVar("lane", default="")
-"""The key of the last question with a key that was answered."""
+_lane: ContextVar[tuple[object, str]] = ContextVar("lane", default=(None, ""))
+"""The key of the last question with a key that was answered, and in which round."""
+
+
+def was_told(journal: Journal) -> bool:
+    """Whether a call has told something in earlier rounds."""
+    return _KEY in journal.entries
 
 
 class _Recorded(msgspec.Struct, array_like=True):
@@ -36,15 +41,21 @@ class Told:
     def __init__(self, exchange: Exchange, journal: Journal):
         self._exchange, self._journal = exchange, journal
         self._lines: Counter[str] = Counter()
+        self._round = object()
         recorded = journal.entries.get(_KEY)
         before = msgspec.json.decode(recorded.value, type=_Recorded) if recorded is not None else _Recorded(None, {})
         self._before = before.lines
         if before.progress is not None:
             exchange.progress = before.progress
 
+    def has_answer(self, key: str) -> None:
+        """The task that runs goes on with the answer to the question of this key."""
+        _lane.set((self._round, key))
+
     def is_new(self, where: Where) -> bool:
         """Whether the message that the line `where` sends now was not sent in an earlier round."""
-        line = f"{os.path.basename(where[0])}:{where[1]} {lane.get()}"
+        round, key = _lane.get()
+        line = f"{os.path.basename(where[0])}:{where[1]} {key if round is self._round else ''}"
         self._lines[line] += 1
         return self._lines[line] > self._before.get(line, 0)
 

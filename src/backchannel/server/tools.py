@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from ..errors import INVALID_PARAMS, ConfigurationError, LocalProtocolError, ToolError
+from ..errors import INVALID_PARAMS, INVALID_REQUEST, ConfigurationError, LocalProtocolError, ToolError
 from ..protocol.param_headers import ParamHeader, param_headers
 from ..protocol.types.base import Icon
 from ..protocol.types.requests import CallToolParams
 from ..protocol.types.tools import CallToolResult, Tool, ToolAnnotations
+from .auth.scopes import scopes_of, written
 from .context import Context
 from .exchange import Exchange, Principal
 from .explicit import InputRequired
 from .given import GivenOutput, check_input
 from .handler import Handler, Visible, name_of, summary_of
+from .pages import Pages
 from .parameters import ParameterQuestions
 from .results import to_result
 from .signature import BadArguments, Signature
@@ -26,7 +28,8 @@ from .signature import BadArguments, Signature
 class ToolHandler(Handler):
     """A registered tool: its entry in the list, and its function.
 
-    visible: whom the tool is shown to, and who may call it.  headers: its arguments that HTTP mirrors.
+    visible: whom the tool is shown to, and who may call it.  scopes: that a principal needs to call it.  headers: its
+    arguments that HTTP mirrors.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class ToolHandler(Handler):
         timeout: float | None = None,
         inline_refs: bool = False,
         visible: Visible | None = None,
+        scopes: Sequence[str] = (),
         meta: dict[str, Any] | None = None,
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
@@ -60,6 +64,7 @@ class ToolHandler(Handler):
         if output_schema is not None:
             signature.output = GivenOutput(output_schema, getattr(function, "__name__", repr(function)))
         super().__init__(function, signature, questions, timeout, visible)
+        self.scopes = scopes_of("scopes", scopes)
         output = self.signature.output
         self.tool = Tool(
             name_of(function, name, "tool"),
@@ -97,30 +102,37 @@ class Tools:
 
     def __init__(self) -> None:
         self.handlers: dict[str, ToolHandler] = {}
+        self.personal = False  # whether the list depends on who asks
+        self.scoped = False  # whether some need scopes, or did
+        self.pages = Pages()
 
     def add(self, handler: ToolHandler) -> None:
         """Register a tool. Raises: ConfigurationError if the name is taken."""
         if handler.tool.name in self.handlers:
             raise ConfigurationError(f"there is a tool {handler.tool.name!r} already")
+        self.scoped |= bool(handler.scopes)  # first, as a request may come meanwhile
+        self.personal |= handler.visible is not None  # first: another thread may list
         self.handlers[handler.tool.name] = handler
+        self.pages = Pages()
 
     def remove(self, name: str) -> None:
         """Forget a tool. Raises: KeyError."""
         del self.handlers[name]
+        self.personal = any(handler.visible is not None for handler in self.handlers.values())
+        self.pages = Pages()
 
     def find(self, exchange: Exchange) -> ToolHandler:
-        """The tool that a call names. Raises: LocalProtocolError (-32602) if there is none."""
+        """The tool that a call names. Raises: LocalProtocolError if there is none (-32602), or its scopes are missing
+        (-32600)."""
         params: CallToolParams = exchange.params
         handler = self.handlers.get(params.name)
-        if handler is None or not handler.shown(exchange.principal):
+        if handler is None or (handler.visible is not None and not handler.shown(exchange.principal)):
             raise LocalProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
+        if handler.scopes and exchange.principal is not None and not handler.scopes <= exchange.principal.scopes:
+            text = f"Insufficient scope: it needs {written(handler.scopes)}"  # over HTTP a challenge came before that
+            raise LocalProtocolError(INVALID_REQUEST, text)
         return handler
 
     def shown(self, principal: Principal | None) -> dict[str, Tool]:
         """The entries that this principal sees."""
         return {name: handler.tool for name, handler in self.handlers.items() if handler.shown(principal)}
-
-    @property
-    def personal(self) -> bool:
-        """Whether the list depends on who asks."""
-        return any(handler.visible is not None for handler in self.handlers.values())
