@@ -7,6 +7,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .client.auth.client_credentials import ClientCredentials as ClientCredentials
+    from .client.auth.enterprise import EnterpriseManaged as EnterpriseManaged
+    from .client.auth.enterprise import IdentityProvider as IdentityProvider
+    from .client.auth.file_store import FileStore as FileStore
+    from .client.auth.keyring_store import KeyringStore as KeyringStore
+    from .client.auth.loopback import Loopback as Loopback
+    from .client.auth.oauth import OAuth as OAuth
+    from .client.auth.private_key import PrivateKey as PrivateKey
+    from .client.auth.stores import MemoryStore as MemoryStore
+    from .client.auth.workload import WorkloadIdentity as WorkloadIdentity
     from .client.pending import Pending as Pending
     from .client.stdio import StdioServer as StdioServer
     from .errors import AskError as AskError
@@ -22,6 +32,7 @@ if TYPE_CHECKING:
     from .errors import InvalidAnswer as InvalidAnswer
     from .errors import JournalMismatch as JournalMismatch
     from .errors import LocalProtocolError as LocalProtocolError
+    from .errors import LoginFailed as LoginFailed
     from .errors import MissingCapability as MissingCapability
     from .errors import NoBackChannel as NoBackChannel
     from .errors import OutcomeUnknown as OutcomeUnknown
@@ -46,6 +57,9 @@ if TYPE_CHECKING:
     from .server.asks import ElicitUrl as ElicitUrl
     from .server.asks import Roots as Roots
     from .server.asks import Sample as Sample
+    from .server.auth.bearer import BearerAuth as BearerAuth
+    from .server.auth.dpop import DPoP as DPoP
+    from .server.auth.introspection import Introspection as Introspection
     from .server.context import Context as Context
     from .server.exchange import Principal as Principal
     from .server.explicit import InputRequired as InputRequired
@@ -64,6 +78,15 @@ if TYPE_CHECKING:
     from .targets import Client as Client
 
 _HOMES = {
+    "client.auth.client_credentials": ("ClientCredentials",),
+    "client.auth.enterprise": ("EnterpriseManaged", "IdentityProvider"),
+    "client.auth.file_store": ("FileStore",),
+    "client.auth.keyring_store": ("KeyringStore",),
+    "client.auth.loopback": ("Loopback",),
+    "client.auth.oauth": ("OAuth",),
+    "client.auth.private_key": ("PrivateKey",),
+    "client.auth.stores": ("MemoryStore",),
+    "client.auth.workload": ("WorkloadIdentity",),
     "client.pending": ("Pending",),
     "client.stdio": ("StdioServer",),
     "errors": (
@@ -80,6 +103,7 @@ _HOMES = {
         "InvalidAnswer",
         "JournalMismatch",
         "LocalProtocolError",
+        "LoginFailed",
         "MissingCapability",
         "NoBackChannel",
         "OutcomeUnknown",
@@ -101,6 +125,9 @@ _HOMES = {
     ),
     "running": ("http_app", "run"),
     "server.asks": ("Elicit", "ElicitUrl", "Roots", "Sample"),
+    "server.auth.bearer": ("BearerAuth",),
+    "server.auth.dpop": ("DPoP",),
+    "server.auth.introspection": ("Introspection",),
     "server.context": ("Context",),
     "server.exchange": ("Principal",),
     "server.explicit": ("InputRequired",),

@@ -31,6 +31,7 @@
     ├── OutcomeUnknown              the connection ended, and whether the call ran is not known
     ├── UnsupportedVersion          no protocol version in common
     └── AuthRequired                the server wants credentials
+        └── LoginFailed             no token could be obtained
 
 `code` is the JSON-RPC error code that a class takes when it goes over the wire, `status` the HTTP status of a modern
 response. `pending`, of ConnectionFailed, ConnectionLost, OutcomeUnknown and RequestTimeout, is the call that was cut
@@ -312,3 +313,12 @@ class AuthRequired(BackchannelError):
     def __init__(self, message: str, challenge: str = ""):
         super().__init__(message)
         self.challenge = challenge
+
+
+class LoginFailed(AuthRequired):
+    """No token could be obtained. `error` is the code of the authorization server, such as "access_denied", or "" where
+    the failure is not its answer."""
+
+    def __init__(self, message: str, challenge: str = "", *, error: str = ""):
+        super().__init__(message, challenge)
+        self.error = error

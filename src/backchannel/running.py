@@ -7,12 +7,14 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from .errors import ConfigurationError
-from .server.options import known, number
+from .server.options import instance, known, number
 from .server.server import Server
 from .server.state_store import MemoryStateStore
 
 if TYPE_CHECKING:
-    from .server.http.app import HttpApp, Verify
+    from .server.auth.bearer import BearerAuth
+    from .server.auth.verifier import Verify
+    from .server.http.app import HttpApp
     from .server.http.fleet import Fleet
 
 P = ParamSpec("P")
@@ -78,6 +80,7 @@ def http_app(
     allowed_origins: Sequence[str] | None = None,
     sessions: bool = True,
     fleet: Fleet | None = None,
+    auth: BearerAuth | None = None,
     verify: Verify | None = None,
 ) -> HttpApp:
     """An ASGI app that serves both eras on one endpoint. It starts with its first request, wherever it is mounted;
@@ -87,13 +90,15 @@ def http_app(
     "*.example.com", or ["*"]; default loopback only.  allowed_origins: origins that browsers may come from; default
     those on the allowed hosts.  sessions: give legacy clients a session, without which they cannot be asked anything.
     fleet: where sessions live that several replicas serve; by default each has its own.
-    verify: finds out from a bearer token who calls; a request for which it gives None is answered with 401.
+    auth: by what tokens clients get in; verify: the same as BearerAuth(verify=verify), which finds out from a bearer
+    token who calls, where None means nobody.
 
     Raises: ConfigurationError.
     """
     from .server.http.app import HttpApp
 
     _check(server, "http_app")
+    auth = _auth(server, auth, verify)
     return HttpApp(
         server,
         path=path,
@@ -101,8 +106,25 @@ def http_app(
         allowed_origins=allowed_origins,
         sessions=sessions,
         fleet=fleet,
-        verify=verify,
+        auth=auth,
     )
+
+
+def _auth(server: Server, auth: BearerAuth | None, verify: Verify | None) -> BearerAuth | None:
+    """Raises: ConfigurationError, also where tools need scopes that nobody would check."""
+    if auth is None and verify is None:
+        scoped = [repr(name) for name, tool in server.tools.handlers.items() if tool.scopes]
+        if scoped:
+            raise ConfigurationError(f"{', '.join(scoped)} need scopes, so http_app() needs auth=BearerAuth(...)")
+        return None
+    from .server.auth.bearer import BearerAuth
+
+    if verify is not None:
+        if auth is not None:
+            raise ConfigurationError("give auth= or verify=: a BearerAuth takes a verify= too")
+        return BearerAuth(verify=verify)
+    instance("auth", auth, BearerAuth)
+    return auth
 
 
 def _check(server: object, function: str) -> None:

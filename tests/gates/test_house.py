@@ -12,7 +12,9 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 # module -> why it may catch everything: around a handler, around a user's callback, around a background task.
 BROAD: dict[str, str] = {
+    "backchannel.apart": "around what a coroutine waits for, whose failure it is given",
     "backchannel.cli.load": "around the import of the author's module",
+    "backchannel.client.auth.supplied": "around the user's function for an identity",
     "backchannel.client.connection": "around the sending of a request, for its caller",
     "backchannel.client.reverse": "around the host's handler of a question",
     "backchannel.client.listener": "around the host's callbacks",
@@ -22,10 +24,12 @@ BROAD: dict[str, str] = {
     "backchannel.server.state": "around the author's codec",
     "backchannel.server.question": "around the author's questions that were gathered",
     "backchannel.server.dispatch": "around the author's handler",
+    "backchannel.server.auth.dpop": "around the operator's store of proofs",
     "backchannel.server.http.app": "around the author's lifespan",
     "backchannel.server.http.fleet": "around the operator's store and bus",
     "backchannel.server.http.lifespan": "around the author's lifespan",
     "backchannel.server.steps": "around the author's step",
+    "backchannel.server.threads": "around the author's function, in its thread",
     "backchannel.testing.pipes": "around the task that serves behind pipes",
 }
 

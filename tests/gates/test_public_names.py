@@ -10,8 +10,10 @@ from tests.gates.source import SRC
 
 NAMES = {
     *("Server", "Context", "Client", "run", "http_app", "StdioServer", "RequestState", "MemoryStateStore", "Limits"),
-    "Principal",
+    *("Principal", "BearerAuth", "Introspection", "DPoP"),
     "Pending",
+    *("ClientCredentials", "EnterpriseManaged", "IdentityProvider", "PrivateKey", "WorkloadIdentity"),
+    *("OAuth", "Loopback", "MemoryStore", "FileStore", "KeyringStore"),
     *("Fleet", "MemorySessions", "MemoryEvents", "MemoryBus"),
     *("Elicit", "ElicitUrl", "Sample", "Roots", "InputRequired"),
     *("Outcome", "Accepted", "Declined", "Cancelled"),
@@ -23,7 +25,8 @@ EXCEPTIONS = {
     *("AskTimeout", "InvalidAnswer", "Refused", "ClientLied", "RootsUnknown"),
     *("ReplayError", "JournalMismatch", "StateRejected", "StateTooLarge", "TooManyRounds"),
     *("StepError", "ToolError", "ResourceNotFound", "UrlRequired"),
-    *("ConnectionFailed", "ConnectionLost", "RequestTimeout", "OutcomeUnknown", "UnsupportedVersion", "AuthRequired"),
+    *("ConnectionFailed", "ConnectionLost", "RequestTimeout", "OutcomeUnknown", "UnsupportedVersion"),
+    *("AuthRequired", "LoginFailed"),
     "ConfigurationError",
 }
 

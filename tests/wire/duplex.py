@@ -126,11 +126,16 @@ class _Channel:
     def __init__(self, pipe: Duplex):
         self._pipe = pipe
 
-    async def receive(self) -> Message | Malformed:
-        return decode((await self._pipe.next_line()).rstrip(b"\n"))
+    async def receive(self) -> list[Message | Malformed]:
+        return [decode((await self._pipe.next_line()).rstrip(b"\n"))]
 
-    async def send(self, message: Message) -> None:
-        self._pipe.tell(encode_line(server.encoded(message)))
+    def write(self, messages: list[bytes]) -> bool:
+        for message in messages:
+            self._pipe.tell(encode_line(message))
+        return True
+
+    async def flush(self) -> None:
+        """Nothing waits here."""
 
 
 class Raw:

@@ -6,3 +6,9 @@ import pytest
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _watchful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that leaves is noticed at once."""
+    monkeypatch.setattr("backchannel.server.http.responses._MOMENT", 0.0)

@@ -165,7 +165,8 @@ class FarStream(EventStream):
     def attach(self, hub: Hub, log: str) -> None:
         self._hub, self._name = hub, log
         before, closed = list(self._log), self.closed
-        self._log.clear()
+        if before:
+            self._log.clear()
         hub.follow(log, self._apply)
         hub.append(log, b'{"new": true}')
         for message in before:

@@ -23,6 +23,7 @@ from tests.server.http.wire import (
     accept,
     call,
     modern,
+    notification,
     request,
     serving,
     text,
@@ -358,3 +359,23 @@ async def test_a_verifier_that_fails_is_a_server_error(caplog: pytest.LogCapture
     async with wire(shop(), verify=verify) as there:
         response = await there.modern(request("tools/list"), authorization="Bearer x")
         assert response.status == 500
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "status"),
+    [
+        ("", "/mcp", 202),
+        ("/m", "/m/mcp", 202),  # as ASGI says
+        ("/m", "/mcp", 202),  # as some routers do
+        ("/mcp", "/mcp/mcp", 202),
+        ("/m", "/m/m/mcp", 404),
+        ("/x", "/y/mcp", 404),
+    ],
+)
+async def test_where_it_is_mounted(root: str, path: str, status: int) -> None:
+    app = http_app(Server("s"), sessions=False)
+    one = Asgi(app, notification("notifications/initialized"))
+    one.scope |= {"root_path": root, "path": path}
+    await one.done
+    assert one.sent[0]["status"] == status
+    await app.close()

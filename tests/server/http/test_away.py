@@ -89,7 +89,7 @@ async def test_none_lets_calls_run() -> None:
         [object_] = there.app.sessions._sessions.values()
         [exchange] = object_.peer.handles
         response.drop()
-        await until(lambda: exchange.stream._deserted)
+        await until(lambda: exchange.stream.stream._deserted)
         await anyio.wait_all_tasks_blocked()
         left.go.set()
         await left.ended.wait()

@@ -351,8 +351,7 @@ async def test_a_client_that_left_before_the_stream_began_is_not_sent_one() -> N
         session = await there.session()
         one = Asgi(there.app, call("late"), {"mcp-session-id": session.id, "mcp-protocol-version": LEGACY})
         await until(lambda: the_session(there).peer.serving == 1)
-        one.gone.set()
-        await anyio.wait_all_tasks_blocked()
+        await one.leave()
         go.set()
         await one.done
         assert one.sent == []

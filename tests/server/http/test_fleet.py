@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from backchannel import Context, Limits, Server
+from backchannel import BearerAuth, Context, Limits, Server
 from backchannel.server.exchange import Principal
 from tests.server.http.replicas import Replicas, in_memory, in_the_network, replicas
 from tests.server.http.wire import FORMS, accept, call, notification, request, text, until
@@ -320,7 +320,7 @@ async def test_a_session_of_somebody_else_is_unknown_at_every_replica(share: Any
 
     async with replicas(Shops(), share()) as there:
         for app in there.apps:
-            app._verify = verify
+            app._auth = BearerAuth(verify=verify)
         session = await there.session(authorization="Bearer ada")
         before = there.places(session.id)
         for _ in range(3):

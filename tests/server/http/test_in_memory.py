@@ -3,7 +3,9 @@
 import pytest
 
 from backchannel import ConfigurationError, Fleet, MemoryBus, MemoryEvents, MemorySessions, Server, http_app, run
+from backchannel.protocol.jsonrpc import Notification
 from backchannel.server.http.fleet import Bus, EventStore, SessionStore
+from backchannel.server.http.session import STANDING
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -78,6 +80,35 @@ async def test_streams_are_found_by_session_and_name() -> None:
     events.drop("b")
     events.drop("a", "1")
     assert await events.find("a", "1") is None
+
+
+async def test_a_session_leaves_with_all_its_streams() -> None:
+    events = MemoryEvents()
+    streams = {name: events.new() for name in (STANDING, "1", "2")}
+    for name, stream in streams.items():
+        events.add("a", name, stream)
+        events.add("b", name, events.new())
+    assert [await events.find("a", name) for name in streams] == list(streams.values())
+    events.drop("a", STANDING)
+    assert [await events.find("a", name) is None for name in streams] == [True, False, False]
+    events.add("a", STANDING, events.new())
+    events.drop("a")
+    assert [await events.find("a", name) for name in streams] == [None] * 3
+    assert None not in [await events.find("b", name) for name in streams]
+
+
+async def test_of_those_that_have_ended_only_the_last_are_kept() -> None:
+    events = MemoryEvents()
+    for number in range(1, 101):
+        stream = events.new()
+        events.add("a", str(number), stream)
+        if number % 2:
+            stream.append(Notification("unread"))
+        stream.close()
+    kept = [number for number in range(1, 101) if await events.find("a", str(number)) is not None]
+    assert kept == [*range(1, 84, 2), *range(84, 101)], (
+        "all that nobody has read yet, and eight of the others, and the last"
+    )
 
 
 async def test_they_are_what_the_seams_say() -> None:

@@ -63,7 +63,8 @@ async def test_no_task_outlives_a_request(anyio_backend: str) -> None:
     app = http_app(serverless())
     sample = {"role": "assistant", "content": {"type": "text", "text": "Go"}, "model": "m"}
     async with app.running():
-        await answered(app, call("tells", token="t"))  # after which the app has what it keeps: a task that waits
+        for tool in ("asks", "in_a_thread"):  # after which the app has what it keeps: tasks that wait, and a thread
+            await answered(app, call(tool, token="t"))
         for tool in ("plain", "in_a_thread", "tells", "fails"):
             response, left = await answered(app, call(tool, token="t"))
             assert "result" in response and left == set(), tool

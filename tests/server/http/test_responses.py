@@ -9,6 +9,7 @@ import pytest
 
 from backchannel import Context, Server, http_app
 from backchannel.protocol.jsonrpc import ErrorResponse, Notification, Request
+from backchannel.protocol.sse import COMMENT
 from backchannel.server.http.in_memory import MemoryEvents
 from backchannel.server.http.responses import send_events
 from backchannel.server.http.session import HttpSession
@@ -55,6 +56,68 @@ async def test_many_small_messages_are_sent_together_and_others_get_their_turn()
     assert 10 < len(bodies) < 100
     assert max(map(len, bodies)) < 20_000
     assert at[-1] - at[0] > 10
+
+
+async def test_what_is_there_goes_out_with_the_beginning_and_with_the_end() -> None:
+    """So a call that asks once writes to its client twice."""
+    session = ready()
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    reading = await session.find(None)
+    assert reading is not None
+    session.stream.append(Notification("n", {"number": 1}))
+    async with anyio.create_task_group() as group:
+        group.start_soon(send_events, send, reading, 15.0)
+        await anyio.wait_all_tasks_blocked()
+        session.stream.append(Notification("n", {"number": 2}))
+        session.stream.close()
+    bodies = [message["body"].count(b"number") for message in sent[1:]]
+    assert bodies == [1, 1]
+    assert [message.get("more_body", False) for message in sent[1:]] == [True, False]
+
+
+async def test_a_server_that_fails_in_the_middle_of_a_stream_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server("test")
+
+    @server.tool
+    async def tells(ctx: Context) -> str:
+        await ctx.progress(1)
+        return "told"
+
+    async def fail(message: Any) -> None:
+        raise RuntimeError("no more")
+
+    app = http_app(server)
+    async with app.running():
+        one = Asgi(app, *modern(call("tells", token="t")))
+        one.on_send = fail
+        await one.done
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == [
+        "an event stream broke off"
+    ]
+
+
+async def test_a_silent_stream_is_kept_alive_and_a_wake_is_no_silence() -> None:
+    session = ready()
+    bodies: list[bytes] = []
+
+    async def send(message: Any) -> None:
+        bodies.append(message.get("body", b""))
+
+    reading = await session.find(None)
+    assert reading is not None
+    async with anyio.create_task_group() as group:
+        group.start_soon(send_events, send, reading, 0.02)
+        while bodies.count(COMMENT) < 2:
+            session.stream.wake()
+            await anyio.lowlevel.checkpoint()
+        session.stream.append(Notification("n"))
+        session.stream.close()
+    assert set(bodies[:-1]) <= {b"", COMMENT} and b'"n"' in bodies[-1]
+    assert bodies.count(b"") <= 2
 
 
 async def test_a_question_that_json_cannot_carry_is_answered_for_the_client(caplog: pytest.LogCaptureFixture) -> None:
@@ -144,8 +207,7 @@ async def test_a_call_that_is_cancelled_after_its_client_has_left_sends_nothing(
             session = {"mcp_session_id": dict(opened.sent[0]["headers"])[b"mcp-session-id"].decode()}
             one = Asgi(app, call("sleep", 7), session)
             await world["started"].wait()
-            one.gone.set()
-            await anyio.wait_all_tasks_blocked()
+            await one.leave()
             await Asgi(app, notification("notifications/cancelled", {"requestId": 7}), session).done
             await one.done
             assert world["cleaned"].is_set()

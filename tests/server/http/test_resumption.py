@@ -282,8 +282,7 @@ async def test_a_client_that_leaves_before_the_stream_has_begun_cannot_be_asked(
         one = Asgi(there.app, call("late"), headers)
         [object_] = there.app.sessions._sessions.values()
         await until(lambda: object_.peer.serving == 1)
-        one.gone.set()
-        await anyio.wait_all_tasks_blocked()
+        await one.leave()
         assert object_.peer.serving == 1, "disconnection is not cancellation"
         go.set()
         await ended.wait()

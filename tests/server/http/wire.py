@@ -326,6 +326,7 @@ class Asgi:
         }
         self.incoming = [{"type": "http.request", "body": body}]
         self.gone = anyio.Event()
+        self.told = False
         self.sent: list[dict[str, Any]] = []
         self.on_send: Callable[[dict[str, Any]], Awaitable[None]] | None = None
         self.done = asyncio.ensure_future(app(self.scope, self.receive, self.send))
@@ -334,7 +335,14 @@ class Asgi:
         if self.incoming:
             return self.incoming.pop(0)
         await self.gone.wait()
+        self.told = True
         return {"type": "http.disconnect"}
+
+    async def leave(self) -> None:
+        """The client leaves, and the app gets to know."""
+        self.gone.set()
+        await until(lambda: self.told)
+        await anyio.wait_all_tasks_blocked()
 
     async def send(self, message: dict[str, Any]) -> None:
         self.sent.append(message)

@@ -6,34 +6,40 @@ started until `close`. It can be started again, also in another event loop.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, MutableMapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
 
 from ...errors import HEADER_MISMATCH, INVALID_REQUEST, LocalProtocolError
-from ...protocol.http import Call, Headers, Refusal, read_accept, read_request
+from ...protocol.http import Call, Headers, Legacy, Refusal, read_accept, read_request
 from ...protocol.jsonrpc import ErrorObject, ErrorResponse
 from ...protocol.param_headers import mismatch
 from ...protocol.versions import is_legacy, is_modern
+from ..auth.needs import needed
+from ..auth.refusal import Denied
+from ..auth.resource import full_path
 from ..exchange import Principal
 from ..server import Server
 from .fleet import Fleet
 from .lifespan import Lifespan
+from .metadata import send_metadata
 from .posts import Posts
 from .responses import Receive, Send, Watch, send_events, send_json
 from .security import Guard
 from .session import Reading
 from .sessions import Sessions
 
+if TYPE_CHECKING:
+    from ..auth.bearer import BearerAuth
+
 logger = logging.getLogger("backchannel.http")
 Scope = MutableMapping[str, Any]
-Verify = Callable[[str], Awaitable[Principal | None]]
-Serving = Callable[[], Awaitable[None]]
+Serving = Coroutine[Any, Any, None]
 
 
 class HttpApp:
@@ -47,13 +53,13 @@ class HttpApp:
         allowed_hosts: Sequence[str] | None,
         allowed_origins: Sequence[str] | None,
         sessions: bool,
-        verify: Verify | None,
+        auth: BearerAuth | None = None,
         fleet: Fleet | None = None,
     ):
         self.server = server
         self._path = "/" + path.strip("/")
         self._guard = Guard(allowed_hosts, allowed_origins)
-        self._verify = verify
+        self._auth = auth
         self._with_sessions = sessions
         self._fleet = fleet
         self._methods = b"POST, GET, DELETE" if sessions else b"POST"
@@ -63,13 +69,18 @@ class HttpApp:
         if scope["type"] == "http":
             serve = await self._admit(scope, receive, send)
             if serve is not None:
-                await serve()
+                await serve
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
         else:
             raise RuntimeError(f"this app serves HTTP, not {scope['type']}")
 
     # Starting and stopping.
+
+    @property
+    def protected(self) -> bool:
+        """Whether it takes access tokens."""
+        return self._auth is not None
 
     @property
     def sessions(self) -> Sessions | None:
@@ -123,37 +134,37 @@ class HttpApp:
     # Serving.
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> Serving | None:
-        """What serves a request that may come in; None if it has been answered here. The caller serves it, so that the
+        """What serves a request that may come in; None if it has been answered here. The caller awaits it, so that the
         stack at the handler stays short."""
-        path = scope["path"].removeprefix(scope.get("root_path", "")).rstrip("/") or "/"
+        path = scope["path"].rstrip("/") or "/"
+        if root := scope.get("root_path"):  # ASGI servers give the path with it, some routers without
+            path = full_path(scope).removeprefix(root.rstrip("/")) or "/"
+        headers, method, auth = Headers(scope["headers"]), scope["method"], self._auth
         if path != self._path:
-            await send_json(send, 404, None)
+            document = auth.metadata(scope, headers, self._path) if auth is not None else None
+            await (send_json(send, 404, None) if document is None else send_metadata(send, method, document))
             return None
-        headers, method = Headers(scope["headers"]), scope["method"]
         refusal = self._guard.check(headers)
         if refusal is not None:
             await send_json(send, refusal.status, refusal.error)
             return None
-        principal: Principal | None = None
-        if self._verify is not None:
-            token = _bearer(headers)
-            principal = await self._verify(token) if token else None
-            if principal is None:
-                await send_json(send, 401, None, [(b"www-authenticate", b"Bearer")])
-                return None
+        principal = await auth.admit(scope, headers) if auth is not None else None
+        if isinstance(principal, Denied):
+            await send_json(send, principal.status, principal.error, principal.headers)
+            return None
         if method == "POST":
-            return await self._post(headers, principal, receive, send)
+            return await self._post(scope, headers, principal, receive, send)
         version = headers.get("mcp-protocol-version") or ""
         if method not in ("GET", "DELETE") or not self._with_sessions or is_modern(version):
             await send_json(send, 405, None, [(b"allow", b"POST" if is_modern(version) else self._methods)])
         elif version and not is_legacy(version):
             await _fail(send, 400, "Bad Request: the MCP-Protocol-Version is not supported")
         else:
-            return partial(self._in_session, method, headers, principal, receive, send)
+            return self._in_session(method, headers, principal, receive, send)
         return None
 
     async def _post(
-        self, headers: Headers, principal: Principal | None, receive: Receive, send: Send
+        self, scope: Scope, headers: Headers, principal: Principal | None, receive: Receive, send: Send
     ) -> Serving | None:
         limit = self.server.limits.message
         body = await _body(headers, receive, limit)
@@ -164,19 +175,36 @@ class HttpApp:
             await _fail(send, 413, f"the body has {body} bytes or more, the limit is {limit} (Limits.message)")
             return None
         verdict = read_request(headers, body, self.server.methods)
-        if isinstance(verdict, Call):
-            verdict = self._mirrored(verdict, headers)
+        if isinstance(verdict, Call) and verdict.request.method == "tools/call":
+            verdict = self._mirrored(verdict, headers, principal)
         if isinstance(verdict, Refusal):
             await send_json(send, verdict.status, verdict.error)
             return None
-        posts = await self.open()
-        return partial(posts.serve, verdict, principal, receive, send)
+        if self.server.tools.scoped and (denied := self._denied(verdict, principal, scope, headers)) is not None:
+            await send_json(send, denied.status, denied.error, denied.headers)
+            return None
+        lifespan = self._lifespan
+        posts = lifespan.ready if lifespan is not None and not lifespan.over else None
+        return (posts or await self.open()).serve(verdict, principal, receive, send)
 
-    def _mirrored(self, call: Call, headers: Headers) -> Call | Refusal:
-        """The call, if the headers agree with the arguments that its tool has mirrored
+    def _denied(
+        self, verdict: Call | Legacy, principal: Principal | None, scope: Scope, headers: Headers
+    ) -> Denied | None:
+        """What is answered where tools need scopes that were not granted. Without `auth` nobody has any; such tools were
+        registered after the app was made, or it would not have been."""
+        if self._auth is not None and principal is not None:
+            return self._auth.permits(verdict, self.server.tools, principal, scope, headers)
+        wanted = needed(verdict, self.server.tools, None)
+        if not wanted:
+            return None
+        logger.error("a tool that needs scopes was called, and http_app() has no auth=BearerAuth(...) to check them")
+        return Denied(403, error=ErrorResponse(None, ErrorObject(INVALID_REQUEST, "Forbidden: it needs scopes")))
+
+    def _mirrored(self, call: Call, headers: Headers, principal: Principal | None) -> Call | Refusal:
+        """The call of a tool, if the headers agree with the arguments that its tool has mirrored
         (basic/transports/streamable-http, Server Behavior for Custom Headers)."""
-        tool = self.server.tools.handlers.get(call.params.name) if call.request.method == "tools/call" else None
-        if tool is None or not tool.headers:
+        tool = self.server.tools.handlers.get(call.params.name)
+        if tool is None or not tool.headers or not tool.shown(principal):
             return call
         problem = mismatch(tool.headers, headers, msgspec.json.decode(call.params.arguments or b"{}"))
         if problem is None:
@@ -187,7 +215,7 @@ class HttpApp:
         self, method: str, headers: Headers, principal: Principal | None, receive: Receive, send: Send
     ) -> None:
         """GET and DELETE (2025-11-25 basic/transports, Listening for Messages from the Server, Session Management)."""
-        if method == "GET" and not read_accept(headers).sse:
+        if method == "GET" and not read_accept(headers.get("accept")).sse:
             return await _fail(send, 406, "Accept must allow text/event-stream")
         posts = await self.open()
         id, sessions = headers.get("mcp-session-id"), posts.sessions
@@ -223,7 +251,7 @@ class HttpApp:
         session.readings.append(reading)
         try:
             with anyio.CancelScope() as scope:
-                watch = Watch(receive, gone)
+                watch = Watch(asyncio.get_running_loop(), receive, gone)
                 try:
                     size = await send_events(send, reading, self.server.limits.keep_alive)
                     session.sent(reading, size)
@@ -244,18 +272,13 @@ async def _body(headers: Headers, receive: Receive, limit: int) -> bytes | int |
         message = await receive()
         if message["type"] != "http.request":
             return None
-        chunk = message.get("body", b"")
+        chunk: bytes = message.get("body", b"")
         size += len(chunk)
         if size > limit:
             return size
-        chunks.append(chunk)
         if not message.get("more_body"):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-def _bearer(headers: Headers) -> str:
-    scheme, _, token = (headers.get("authorization") or "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+            return b"".join([*chunks, chunk]) if chunks else chunk
+        chunks.append(chunk)
 
 
 async def _fail(send: Send, status: int, text: str, code: int = INVALID_REQUEST) -> None:

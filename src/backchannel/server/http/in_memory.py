@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from ..streams import HIGH_WATER, LIMIT, EventStream
 from .fleet import Hear
+from .session import STANDING
 
 KEEP = HIGH_WATER
 """How many events of a stream that were sent are kept, for a client that missed them."""
@@ -47,27 +48,36 @@ class MemoryEvents:
     """An EventStore for one process."""
 
     def __init__(self) -> None:
-        self._sessions: dict[str, dict[str, EventStream]] = {}
+        self._standing: dict[str, EventStream] = {}  # each session has one, and most have no other
+        self._others: dict[str, dict[str, EventStream]] = {}
 
     def new(self, on_first: Callable[[], None] | None = None, limit: int = LIMIT, polled: bool = False) -> EventStream:
         return EventStream(on_first, limit, KEEP, polled)
 
     def add(self, session: str, name: str, stream: EventStream) -> None:
-        streams = self._sessions.setdefault(session, {})
-        ended = [name for name, one in streams.items() if one.over]
-        unread = [name for name, one in streams.items() if one.closed and not one.over]
+        if name == STANDING:
+            self._standing[session] = stream
+            return
+        streams = self._others.setdefault(session, {})
+        ended: list[str] = []
+        unread: list[str] = []
+        for other, one in streams.items():
+            if one.closed:
+                (unread if len(one) else ended).append(other)
         for old in ended[:-_ENDED] + unread[:-_UNREAD]:
             del streams[old]
         streams[name] = stream
 
     async def find(self, session: str, name: str) -> EventStream | None:
-        return self._sessions.get(session, {}).get(name)
+        return self._standing.get(session) if name == STANDING else self._others.get(session, {}).get(name)
 
     def drop(self, session: str, name: str | None = None) -> None:
+        if name is None or name == STANDING:
+            self._standing.pop(session, None)
         if name is None:
-            self._sessions.pop(session, None)
+            self._others.pop(session, None)
         else:
-            self._sessions.get(session, {}).pop(name, None)
+            self._others.get(session, {}).pop(name, None)
 
 
 class MemoryBus:

@@ -23,10 +23,13 @@ class Lifespan:
     """Starts when it is made.
 
     sessions: whether legacy clients get sessions.  fleet: where these live; None: here.
+
+    posts: what serves, from when there is something.  ready: the same, once requests may come in.
     """
 
     def __init__(self, server: Server, sessions: bool, fleet: Fleet | None = None):
         self.posts: Posts | None = None
+        self.ready: Posts | None = None
         self._ready = Waiter()
         self._stop = asyncio.Event()
         self._grace = 0.0
@@ -81,6 +84,7 @@ class Lifespan:
         while not self._stop.is_set():
             if sessions is not None:
                 await sessions.tend()
+            self.ready = self.posts
             self._ready.resolve(self.posts)
             with anyio.move_on_after(seconds if sessions is not None else math.inf):
                 await self._stop.wait()

@@ -4,6 +4,8 @@ basic/transports)."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import anyio
 
@@ -50,21 +52,23 @@ class Posts:
         self.stopping = False
         self._dispatcher = dispatcher
         self._limits = dispatcher.server.limits
-        self._running: set[Exchange] = set()
-        self._one_ended = asyncio.Event()
+        self._running: dict[Exchange, Reply] = {}
+        self._one_ended: asyncio.Event | None = None
+        self._loop = asyncio.get_running_loop()
 
-    async def serve(self, post: Call | Legacy, principal: Principal | None, receive: Receive, send: Send) -> None:
-        """Serve one POST."""
+    def serve(
+        self, post: Call | Legacy, principal: Principal | None, receive: Receive, send: Send
+    ) -> Coroutine[Any, Any, None]:
+        """What serves one POST, to be awaited."""
         message = post.request if isinstance(post, Call) else post.message
         if self.stopping and isinstance(message, Request):
-            return await send_json(send, 503, _error(message.id, "the server is shutting down", INTERNAL_ERROR))
+            return send_json(send, 503, _error(message.id, "the server is shutting down", INTERNAL_ERROR))
         if isinstance(post, Legacy):
-            return await self._legacy(post, principal, receive, send)
+            return self._legacy(post, principal, receive, send)
         meta, reply = post.params.meta, self._reply(send, post.accept)
         client = ClientInfo(meta.client_info, meta.client_capabilities or {})
-        exchange = Exchange(post.request, post.method, post.params, post.version, client, reply.stream)
-        exchange.principal = principal
-        await self._respond(exchange, reply, receive)
+        exchange = Exchange(post.request, post.method, post.params, post.version, client, reply, None, principal)
+        return self._respond(exchange, reply, receive)
 
     async def close(self, grace: float) -> None:
         """Take no more requests. Standing streams end now, calls within `grace` seconds, and what is left then is
@@ -72,7 +76,7 @@ class Posts:
         self.stopping = True
         self._dispatcher.closing.set()
         if self.sessions is not None:
-            self.sessions.hang_up([exchange.stream for exchange in self._running])
+            self.sessions.hang_up([reply.stream for reply in self._running.values()])
         await self._settle(grace)
         if self.sessions is not None:
             self.sessions.close()
@@ -83,7 +87,7 @@ class Posts:
     async def _settle(self, seconds: float) -> None:
         with anyio.move_on_after(seconds):
             while self._running:
-                self._one_ended.clear()
+                self._one_ended = asyncio.Event()
                 await self._one_ended.wait()
 
     async def _legacy(self, post: Legacy, principal: Principal | None, receive: Receive, send: Send) -> None:
@@ -144,8 +148,8 @@ class Posts:
             answers.append(_error(None, str(fault), fault.code))
         if not answers and not exchanges:
             return await send_json(send, 202, None)
-        self._running.update(exchanges)
-        watch = Watch(receive, gone, reply.begin if reply.streams else None, self._limits.keep_alive)
+        self._running.update(dict.fromkeys(exchanges, reply))
+        watch = Watch(self._loop, receive, gone, reply.begin if reply.streams else None, self._limits.keep_alive)
         try:
             try:
                 answers += await serve_all(self._dispatcher, session, exchanges)
@@ -156,8 +160,8 @@ class Posts:
             await (reply.finish(Answers(answers)) if answers else reply.abandon())
         finally:
             reply.close()
-            self._running.difference_update(exchanges)
-            self._one_ended.set()
+            for exchange in exchanges:
+                self._ended(exchange)
 
     async def _session(self, post: Legacy, principal: Principal | None) -> Session | Refusal:
         """The session that a message belongs to: one that is there, one that begins, or one for this message alone."""
@@ -187,7 +191,7 @@ class Posts:
         if session.peer.serving > self._limits.in_flight:
             return LocalProtocolError(INTERNAL_ERROR, "too many requests in flight in this session", status=429)
         try:
-            return read(request, session, reply.stream, self._dispatcher.server.methods)
+            return read(request, session, reply, self._dispatcher.server.methods)
         except (LocalProtocolError, UnsupportedVersion) as error:
             return error
 
@@ -208,8 +212,8 @@ class Posts:
         if session is not None:
             session.peer.serve(id, exchange)
         exchange.can_stream = reply.streams
-        self._running.add(exchange)
-        watch = Watch(receive, gone, reply.begin if reply.streams else None, self._limits.keep_alive)
+        self._running[exchange] = reply
+        watch = Watch(self._loop, receive, gone, reply.begin if reply.streams else None, self._limits.keep_alive)
         lost: BaseException | None = None
         try:
             try:
@@ -228,7 +232,11 @@ class Posts:
                 raise lost
         finally:
             reply.close()
-            self._running.discard(exchange)
+            self._ended(exchange)
+
+    def _ended(self, exchange: Exchange) -> None:
+        del self._running[exchange]
+        if self._one_ended is not None:
             self._one_ended.set()
 
     async def _answer(self, exchange: Exchange, response: Outcome, reply: Reply) -> None:

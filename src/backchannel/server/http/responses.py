@@ -7,13 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-import anyio
-import anyio.lowlevel
-
 from ...errors import LocalProtocolError
 from ...protocol.jsonrpc import Answers, ErrorObject, ErrorResponse, Message, Request, encode_anyway
 from ...protocol.sse import COMMENT, encode_event
-from ..channel import encoded
+from ..outbox import encoded
+from ..streams import EventStream
 from .session import Reading
 
 logger = logging.getLogger("backchannel.http")
@@ -21,6 +19,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 RawHeaders = list[tuple[bytes, bytes]]
 _CHUNK = 16384  # bytes that are sent at once, where there are many small messages
+_MOMENT = 0.02
+"""Seconds before the watch for a client that leaves begins."""
 _JSON = (b"content-type", b"application/json")
 _SSE: RawHeaders = [
     (b"content-type", b"text/event-stream"),
@@ -50,31 +50,34 @@ async def send_events(send: Send, reading: Reading, keep_alive: float, headers: 
     message, a comment after `keep_alive` seconds of silence. Returns how many bytes were sent."""
     stream, size = reading.stream, 0
     reader = reading.reader = stream.take(reading.after)
+    silence = _Silence(stream, reader, keep_alive)
     try:
         await send({"type": "http.response.start", "status": 200, "headers": [*_SSE, *(headers or ())]})
         # "The server SHOULD immediately send an SSE event consisting of an event ID and an empty data field"
         # (2025-11-25 basic/transports, Sending Messages). One that reads on has the id of an event before.
         chunk = encode_event(b"", id=reading.event_id) if reading.polled and stream.prime() else b""
-        while True:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        while stream.keeps(reader) and not stream.over:
             if len(stream):
-                await anyio.lowlevel.checkpoint()  # sending need not wait, and others want their turn
-            with anyio.move_on_after(keep_alive) as quiet:
-                message = await stream.next(reader)
-            if quiet.cancelled_caught:
+                events = await _events(reading, reader)
+                chunk += events
+                size += len(events)
+                if stream.over:
+                    break
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            chunk = b""
+            if len(stream):
+                await asyncio.sleep(0)  # sending need not wait, and others want their turn
+            elif await silence.lasts():
                 chunk = COMMENT
-            elif message is None:
-                break
-            else:
-                chunk = await _events(message, reading, reader)
-                size += len(chunk)
         # "If the server does close the connection prior to terminating the SSE stream, it SHOULD send an SSE event with
         # a standard retry field before closing the connection" (2025-11-25 basic/transports, Sending Messages)
-        early = reading.polled and not stream.over
-        await send({"type": "http.response.body", "body": _retry(stream.retry) if early else b""})
+        if reading.polled and not stream.over:
+            chunk += _retry(stream.retry)
+        await send({"type": "http.response.body", "body": chunk})
     except OSError:
         logger.debug("the client left before its event stream ended")
     finally:
+        silence.stop()
         stream.leave(reader)
     return size
 
@@ -84,13 +87,52 @@ def _retry(seconds: float) -> bytes:
     return encode_event(b"", retry=round(seconds * 1000))
 
 
-async def _events(message: Message | None, reading: Reading, reader: object) -> bytes:
-    """A message, and some that lie behind it, as events."""
+class _Silence:
+    """Waits for what a stream's reader can read, some seconds at most.
+
+    How it works: one timer lasts as long as the reader. When it fires it looks how long ago the wait began, and sleeps
+    again for what is left.
+    """
+
+    def __init__(self, stream: EventStream, reader: object, seconds: float):
+        self._stream = stream
+        self._reader = reader
+        self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._is_long = False
+        self._timer = self._loop.call_later(seconds, self._look)
+
+    async def lasts(self) -> bool:
+        """Wait for a message, or the end. Returns True if there was neither for so many seconds."""
+        self._began, self._is_long = self._loop.time(), False
+        while self._stream.idle(self._reader):
+            if self._is_long:
+                return True
+            await self._stream.change()
+        return False
+
+    def _look(self) -> None:
+        left = self._began + self._seconds - self._loop.time()
+        if left <= 0:
+            self._is_long, left = True, self._seconds
+            self._stream.wake()
+        self._timer = self._loop.call_later(left, self._look)
+
+    def stop(self) -> None:
+        """The reader leaves."""
+        self._timer.cancel()
+
+
+async def _events(reading: Reading, reader: object) -> bytes:
+    """Some messages that are there, as events."""
     events, size = [], 0
-    while message is not None:
+    while len(reading.stream) and size < _CHUNK:
+        message = await reading.stream.next(reader)
+        if message is None:
+            break
         events.append(_event(message, reading))
         size += len(events[-1])
-        message = await reading.stream.next(reader) if len(reading.stream) and size < _CHUNK else None
     return b"".join(events)
 
 
@@ -108,11 +150,12 @@ def _event(message: Message, reading: Reading) -> bytes:
 class Watch:
     """Runs `gone` if the client leaves before `disarm`, and calls `quiet` once that many seconds have passed.
 
-    It begins with the next turn of the event loop, so that a handler which never yields does not pay for it.
+    It begins a moment later, so that a call which is answered at once does not pay for it.
     """
 
     def __init__(
         self,
+        loop: asyncio.AbstractEventLoop,
         receive: Receive,
         gone: Callable[[], Awaitable[None]],
         quiet: Callable[[], None] | None = None,
@@ -123,8 +166,8 @@ class Watch:
         self._quiet = quiet
         self._seconds = seconds
         self._task: asyncio.Task[None] | None = None
-        self._loop = asyncio.get_running_loop()
-        self._handle: asyncio.Handle = self._loop.call_soon(self._begin)
+        self._loop = loop
+        self._handle: asyncio.Handle = loop.call_later(_MOMENT, self._begin)
 
     def _begin(self) -> None:
         self._task = self._loop.create_task(self._wait())
@@ -144,3 +187,4 @@ class Watch:
         self._handle.cancel()
         if self._task is not None:
             self._task.cancel()
+            self._task = None  # which knows the watch

@@ -11,7 +11,7 @@ from types import FrameType
 
 import uvicorn
 
-from ..process import LIFESPAN, Ending
+from ..process import LIFESPAN, Ending, settle
 from .app import HttpApp
 from .workers import FAILED
 
@@ -38,6 +38,8 @@ class Runner(uvicorn.Server):
             log_config=None,
             log_level="warning",
             access_log=False,
+            proxy_headers=app.protected,  # else nothing depends on the scheme that clients see
+            server_header=False,
             timeout_keep_alive=_KEEP_ALIVE,
             timeout_graceful_shutdown=int(self._grace + _MARGIN),
         )
@@ -49,6 +51,11 @@ class Runner(uvicorn.Server):
             self.run([listener])
         if self._ending.code or not self.started:
             raise SystemExit(self._ending.code or FAILED)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Enter the lifespan, and listen."""
+        await super().startup(sockets)
+        settle()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Only the first signal counts for the exit code, and only SIGINT counts twice: Ctrl-C reaches a worker from

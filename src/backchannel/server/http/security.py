@@ -16,6 +16,7 @@ from ..options import listed
 logger = logging.getLogger("backchannel.http")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _FORM = re.compile(r"(?:\[[0-9a-f:.]+\]|[^\s,:/@\[\]]+)(?::[0-9]*)?", re.IGNORECASE)  # of one host: RFC 9110, 7.2
+_MOST = 100  # hosts to remember: where any may come in, the client chooses them
 _Host = tuple[str, str]  # name and port; either may be "*"
 
 
@@ -34,12 +35,13 @@ class Guard:
         self._origin_hosts = named or [_split(host) for host in LOOPBACK]
         given = listed("allowed_origins", origins) if origins is not None else None
         self._origins = frozenset(map(_origin, given)) if given is not None else None
+        self._known: set[str] = set()  # hosts that were let in: there are few, and each request names one
 
     def check(self, headers: Headers) -> Refusal | None:
         """The refusal of a request that may not come in: 421 for a wrong Host, or several, 403 for a wrong Origin; else
         None."""
         host = headers.get("host")
-        if host is not None and not _among(self._hosts, host):
+        if host is not None and host not in self._known and not self._admits(host):
             logger.warning("Host %r was refused: allow it with http_app(..., allowed_hosts=[...])", host[:200])
             return _refuse(421, "Misdirected Request: this Host is not allowed here")
         origin = headers.get("origin")
@@ -47,6 +49,12 @@ class Guard:
             logger.warning("Origin %r was refused: allow it with http_app(..., allowed_origins=[...])", origin[:200])
             return _refuse(403, "Forbidden: this Origin is not allowed here")
         return None
+
+    def _admits(self, host: str) -> bool:
+        admitted = _among(self._hosts, host)
+        if admitted and len(self._known) < _MOST:
+            self._known.add(host)
+        return admitted
 
     def _allows(self, origin: str) -> bool:
         if self._origins is not None:

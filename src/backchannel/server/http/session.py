@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -87,8 +86,8 @@ class HttpSession(Session):
         self.events = events
         self.readings: list[Reading] = []
         self.used = self.seen = 0.0
-        self.words: list[Word] = []
-        self._names = itertools.count(1)
+        self.words: tuple[Word, ...] = ()
+        self._named = 0
 
     # Streams.
 
@@ -108,7 +107,8 @@ class HttpSession(Session):
 
     def add(self, stream: EventStream) -> Reading:
         """Let the stream of a call be resumed, until some later ones have ended."""
-        name = self._unique(next(self._names))
+        self._named += 1
+        name = self._unique(self._named)
         if self.state is not State.CLOSED:
             self.events.add(self.id, name, stream)
         return Reading(stream, self, name)
@@ -183,7 +183,7 @@ class HttpSession(Session):
             if not message.is_response or message.id is None:
                 return
             message = ErrorResponse(message.id, ErrorObject(message.code, message.message))
-        self.words.append(Word(self._place, message=encode(message).decode()))
+        self.words += (Word(self._place, message=encode(message).decode()),)
 
     def _changed(self, name: str, value: str | None) -> None:
-        self.words.append(Word(self._place, changes={name: value}))
+        self.words += (Word(self._place, changes={name: value}),)

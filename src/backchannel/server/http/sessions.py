@@ -49,7 +49,7 @@ class Sessions:
         """The session of this id, if it is there and belongs to this principal."""
         self.expire()
         session = self._sessions.get(id)
-        if session is None or key_of(session.principal) != key_of(principal):
+        if session is None or not same(session.principal, principal):
             return None
         self.touch(session)
         return session
@@ -66,7 +66,7 @@ class Sessions:
 
     async def tell(self, session: HttpSession) -> None:
         """Hand on the words of a session to its other places."""
-        session.words.clear()  # there are none
+        session.words = ()  # there are none
 
     async def remove(self, session: HttpSession) -> None:
         """End a session: its handlers are cancelled, its streams close."""
@@ -124,6 +124,11 @@ class Sessions:
 
 def _nothing(session: HttpSession) -> None:
     pass
+
+
+def same(one: Principal | None, other: Principal | None) -> bool:
+    """Whether what is bound to one of them is the other's too."""
+    return one is other or key_of(one) == key_of(other)
 
 
 def key_of(principal: Principal | None) -> str | None:

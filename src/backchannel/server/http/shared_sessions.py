@@ -69,7 +69,7 @@ class SharedSessions(Sessions):
         return reading
 
     async def tell(self, session: HttpSession) -> None:
-        words, session.words = session.words, []
+        words, session.words = session.words, ()
         for word in words if session.id in self._sessions else ():
             if word.changes is not None:
                 await self._write(session, word.changes)

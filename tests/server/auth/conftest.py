@@ -1,0 +1,8 @@
+"""HTTP is served on asyncio only."""
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
