@@ -1,28 +1,55 @@
 """The in-process transport: a client and a server in one event loop. Messages still pass through JSON, so that both
-sides see what they would see on any other wire."""
+sides see what they would see on any other wire.
+
+How it works: the server has a channel, as on a pipe. But a stateless request that is in order needs none of it: on
+asyncio it is served while its sender waits for that, and is cancelled with it. What is out of order, what stands until
+one side ends it, what belongs to a session, and all on trio goes through the channel.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
+from contextvars import copy_context
 
 import anyio
+import anyio.lowlevel
+import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from .client import transport as client
 from .client.transport import Lost, Receive
-from .errors import ConnectionFailed, ConnectionLost
-from .nursery import Nursery
-from .protocol.jsonrpc import Malformed, Message, decode
-from .protocol.versions import Version
+from .errors import INTERNAL_ERROR, ConnectionFailed, ConnectionLost, LocalProtocolError
+from .nursery import Nursery, on_asyncio
+from .protocol.jsonrpc import (
+    ErrorObject,
+    ErrorResponse,
+    Malformed,
+    Message,
+    Outcome,
+    Request,
+    Response,
+    decode,
+    encode,
+    encode_anyway,
+)
+from .protocol.methods import Direction, lookup
+from .protocol.types.requests import RequestParams
+from .protocol.versions import Version, parse
 from .server import channel as server
-from .server.dispatch import start
+from .server.dispatch import Dispatcher, start
+from .server.exchange import ClientInfo, Exchange, serving
+from .server.failures import answer_cancelled
+from .server.outbox import encoded
 from .server.server import Server
 from .waiter import Waiter
 
 logger = logging.getLogger("backchannel")
 
 _GRACE = 5.0  # seconds that the server's lifespan gets to end
+_TURN = 32  # messages, after which others get their turn
+_NOT_JSON = (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError)
 
 
 class _Channel:
@@ -32,11 +59,123 @@ class _Channel:
         self._incoming = incoming
         self._receive = receive
 
-    async def receive(self) -> Message | Malformed:
-        return await self._incoming.receive()
+    async def receive(self) -> list[Message | Malformed]:
+        return [await self._incoming.receive()]
 
-    async def send(self, message: Message) -> None:
-        self._receive(decode(server.encoded(message)))
+    def write(self, messages: list[bytes]) -> bool:
+        for message in messages:
+            self._receive(decode(message))
+        return True
+
+    async def flush(self) -> None:
+        """Nothing waits here."""
+
+
+class _Calls:
+    """The requests that are served while their senders wait, and the stream of what flows before their responses. Made
+    in the context that their handlers are to see."""
+
+    def __init__(self, dispatcher: Dispatcher, receive: Receive):
+        self._dispatcher = dispatcher
+        self._receive = receive
+        self._context = copy_context()
+        self._running: dict[asyncio.Task[Outcome], Exchange] = {}
+        self._turn = 0
+        self._over = False
+        self._idle = Waiter()
+
+    def read(self, request: Request) -> Exchange | None:
+        """The exchange for a request that can be served so."""
+        methods = self._dispatcher.server.methods
+        method = methods.get(request.method)
+        if method is None or method.standing or self._over:
+            return None
+        try:
+            raw = msgspec.Raw(encode(request.params))
+            params = method.read(raw)
+        except _NOT_JSON:  # a DecodeError is one, too
+            return None
+        if not isinstance(params, RequestParams):
+            return None
+        meta = params.meta
+        version = parse(meta.version or "")
+        if version is None or not version.is_modern or meta.client_capabilities is None:
+            return None
+        if lookup(request.method, version, Direction.CLIENT, methods) is None:
+            return None
+        client = ClientInfo(meta.client_info, meta.client_capabilities)
+        return Exchange(Request(request.id, request.method, raw), method, params, version, client, self)
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Serve it, and give its response to the client."""
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        if len(self._running) >= self._dispatcher.server.limits.in_flight:
+            error = ErrorObject(INTERNAL_ERROR, "too many requests in flight on this connection")
+            return self._receive(ErrorResponse(exchange.request.id, error))
+        context = self._context.copy()
+        context.run(serving.set, exchange)
+        # In a task of its own: who cancels that does not cancel the client's, nor the other way round but by the
+        # exchange's scope, which leaves shielded work alone. That may go on when the client has left.
+        task = asyncio.get_running_loop().create_task(self._dispatcher(exchange), context=context)
+        self._running[task] = exchange
+        task.add_done_callback(self._ended)
+        try:
+            outcome = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                exchange.cancel("the client has cancelled the request")
+                raise
+            outcome = answer_cancelled(exchange)
+        if not exchange.cancelled:
+            self._receive(_passed(outcome))
+
+    def _ended(self, task: asyncio.Task[Outcome]) -> None:
+        del self._running[task]
+        if self._over and not self._running:
+            self._idle.resolve(None)
+
+    async def end(self) -> None:
+        """Cancel them, and wait until they have ended."""
+        self._over = True
+        for task, exchange in self._running.items():
+            exchange.cancel("the session ended")
+            if exchange.scope is None:  # it is in middleware
+                task.cancel()
+        if self._running:
+            with anyio.move_on_after(_GRACE):
+                await self._idle.wait()
+        for task in self._running:
+            task.cancel()
+
+    # The stream of an exchange.
+
+    def append(self, message: Message) -> bool:
+        """Give a message to the client."""
+        if self._over:
+            return False
+        try:
+            self._receive(decode(encoded(message)))
+        except LocalProtocolError as error:
+            logger.error("a message was not sent: %s", error)
+        return True
+
+    async def drain(self) -> None:
+        """All has been read. But who goes on and on lets others have their turn, and can be cancelled."""
+        self._turn += 1
+        await (anyio.lowlevel.checkpoint_if_cancelled() if self._turn % _TURN else anyio.lowlevel.checkpoint())
+
+    def dismiss(self, retry: float) -> None:
+        """There is no reader that would come back."""
+
+
+def _passed(outcome: Outcome) -> Message | Malformed:
+    """A response as the client gets it."""
+    if isinstance(outcome, Response):
+        try:
+            return Response(outcome.id, msgspec.Raw(encode(outcome.result)))
+        except _NOT_JSON:
+            pass
+    return decode(encode_anyway(outcome))
 
 
 class MemoryTransport:
@@ -50,6 +189,8 @@ class MemoryTransport:
         self._outgoing: MemoryObjectSendStream[Message | Malformed] | None = None
         self._serving: anyio.CancelScope | None = None
         self._ended = Waiter()
+        self._calls: _Calls | None = None
+        self._stateless = False
 
     async def open(self, receive: Receive, lost: Lost) -> None:
         """Start the server. Raises: ConnectionFailed if its lifespan fails."""
@@ -57,12 +198,13 @@ class MemoryTransport:
             raise ConnectionFailed("this connection in the process was used before; make a new MemoryTransport")
         self._outgoing, incoming = anyio.create_memory_object_stream[Message | Malformed](1000)
         opened = Waiter()
-        self._nursery.start(self._serve, _Channel(incoming, receive), incoming, lost, opened)
+        self._nursery.start(self._serve, _Channel(incoming, receive), receive, incoming, lost, opened)
         await opened.wait()
 
     async def _serve(
         self,
         channel: _Channel,
+        receive: Receive,
         incoming: MemoryObjectReceiveStream[Message | Malformed],
         lost: Lost,
         opened: Waiter,
@@ -70,9 +212,11 @@ class MemoryTransport:
         why = "the server in this process has ended"
         try:
             async with start(self._server) as dispatcher:
+                self._calls = _Calls(dispatcher, receive)
                 opened.resolve(None)
                 with anyio.CancelScope() as self._serving:
                     await server.serve(dispatcher, channel)
+                await self._calls.end()
         except Exception as error:
             if opened.done:
                 logger.exception("the server %r failed", self._server.info.name)
@@ -87,16 +231,24 @@ class MemoryTransport:
             self._ended.resolve(None)
 
     async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
-        """Raises: ConnectionLost, LocalProtocolError."""
+        """Send one message. A stateless request has its response when this returns, and is cancelled with it.
+
+        Raises: ConnectionLost, LocalProtocolError.
+        """
         if self._outgoing is None or self._nursery.closed:
             raise ConnectionLost("the connection is closed")
+        if self._stateless and self._calls is not None and isinstance(message, Request):
+            exchange = self._calls.read(message)
+            if exchange is not None:
+                return await self._calls.serve(exchange)
         try:
             await self._outgoing.send(decode(client.encoded(message)))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             raise ConnectionLost("the server in this process has ended") from error
 
     def negotiated(self, version: Version) -> None:
-        """Nothing depends on it."""
+        """From now on requests are served at once, if they are stateless."""
+        self._stateless = version.is_modern and on_asyncio()
 
     async def listen(self) -> None:
         """Nothing to do: there is one channel, and it is open."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .client import client
 from .client.client import Client as Client
 from .client.transport import Transport
 from .errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from .client.auth.auth import Auth
 
 
 def resolve(target: Any, headers: dict[str, str] | None = None) -> Transport:
@@ -17,18 +20,20 @@ def resolve(target: Any, headers: dict[str, str] | None = None) -> Transport:
     return maker(target, headers)()
 
 
-def maker(target: Any, headers: dict[str, str] | None = None) -> Callable[[], Transport]:
+def maker(target: Any, headers: dict[str, str] | None = None, auth: Auth | None = None) -> Callable[[], Transport]:
     """What makes the transport for a target: a URL, a StdioServer, a Server, an entry of an mcpServers JSON, or a
     Transport.
 
-    headers: sent with every HTTP request.
+    headers: sent with every HTTP request.  auth: obtains tokens for them.
 
     Raises: ConfigurationError that says what is possible.
     """
     if isinstance(target, str) and target.lower().startswith(("http://", "https://")):
-        return partial(_http, target, headers)
-    if isinstance(target, Mapping):
-        return _entry(target, headers)
+        return partial(_http, target, headers, auth)
+    if isinstance(target, Mapping) and (auth is None or "url" in target):
+        return _entry(target, headers, auth)
+    if auth is not None:
+        raise ConfigurationError("auth= is for servers that are reached by a URL; give others what they need in env")
     from .client.stdio import StdioServer, StdioTransport
 
     if isinstance(target, StdioServer):
@@ -55,24 +60,26 @@ def _shown(target: Any) -> str:
     return f"the text {target[:20]!r}" if isinstance(target, str) else f"an object of the type {type(target).__name__}"
 
 
-def _http(url: str, headers: Mapping[str, str] | None) -> Transport:
+def _http(url: str, headers: Mapping[str, str] | None, auth: Auth | None) -> Transport:
     from .client.http import HttpTransport
     from .client.sse import Fallback, SseTransport
 
-    return Fallback(HttpTransport(url, headers=headers), lambda: SseTransport(url, headers=headers))
+    return Fallback(
+        HttpTransport(url, headers=headers, auth=auth), lambda: SseTransport(url, headers=headers, auth=auth)
+    )
 
 
-def _entry(entry: Mapping[str, Any], headers: Mapping[str, str] | None) -> Callable[[], Transport]:
+def _entry(entry: Mapping[str, Any], headers: Mapping[str, str] | None, auth: Auth | None) -> Callable[[], Transport]:
     """One server of an mcpServers JSON: `command`, `args`, `env`, `cwd`; or `url`, `headers`, and `type`, which is
     "sse" for the deprecated transport of 2024-11-05."""
     url, command, kind = entry.get("url"), entry.get("command"), entry.get("type")
     if isinstance(url, str) and command is None:
         both = {**_texts(entry, "headers"), **(headers or {})}
         if kind != "sse":
-            return partial(_http, url, both)
+            return partial(_http, url, both, auth)
         from .client.sse import SseTransport
 
-        return partial(SseTransport, url, headers=both)
+        return partial(SseTransport, url, headers=both, auth=auth)
     if isinstance(command, str) and url is None:
         from .client.stdio import StdioServer, StdioTransport
 

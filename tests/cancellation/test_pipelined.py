@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from backchannel import Context, Server
-from backchannel.protocol.jsonrpc import Malformed, Message, decode, encode
+from backchannel.protocol.jsonrpc import Malformed, Message, decode
 from backchannel.server.channel import serve
 from backchannel.server.dispatch import start
 from tests.server.replay import both_eras
@@ -24,16 +24,21 @@ class Pipelined:
         self.sent: list[Json] = []
         self.go_on = anyio.Event()
 
-    async def receive(self) -> Message | Malformed:
+    async def receive(self) -> list[Message | Malformed]:
         if not self._messages:
             await self.go_on.wait()
             raise anyio.EndOfStream
-        return decode(self._messages.pop(0))
+        messages, self._messages = self._messages, []
+        return [decode(message) for message in messages]
 
-    async def send(self, message: Message) -> None:
-        self.sent.append(json.loads(encode(message)))
+    def write(self, messages: list[bytes]) -> bool:
+        self.sent += map(json.loads, messages)
         if self.sent[-1].get("id") == "last":
             self.go_on.set()
+        return True
+
+    async def flush(self) -> None:
+        """There is nothing left."""
 
 
 def call(id: int | str, name: str, version: str) -> Json:

@@ -249,9 +249,12 @@ def test_credentials_that_are_missing(place: Path) -> None:
         address = f"127.0.0.1:{web.server_port}/mcp"
         done = backchannel("list", f"http://{address}", cwd=place)
         plain = backchannel("list", f"https://{address}", cwd=place)
+        refused = backchannel("list", f"http://{address}", "--header", "Authorization: Bearer old", cwd=place)
         web.shutdown()
         thread.join()
-    assert done.returncode == 3 and "(HTTP 401); give --header 'Authorization: Bearer TOKEN'" in done.stderr
+    assert done.returncode == 3 and "with a token of your own, give --header 'Authorization: Bearer" in done.stderr
+    hint = "wants credentials (HTTP 401); give another --header 'Authorization: Bearer TOKEN', or none, to log in\n"
+    assert refused.returncode == 3 and refused.stderr.endswith(hint)
     assert plain.returncode == 3 and "the port may speak plain HTTP: try http://" in plain.stderr
 
 

@@ -9,7 +9,10 @@ import pytest
 
 from backchannel import StdioServer
 from backchannel.cli.config import entry
+from backchannel.cli.home import VARIABLE
+from backchannel.cli.options import Options
 from backchannel.cli.targets import target
+from backchannel.cli.terminal import Terminal
 from backchannel.errors import ConfigurationError
 from tests.cli.programs import COMMAND, backchannel, environment, served
 
@@ -102,6 +105,13 @@ def test_variables_and_headers_of_the_command_line_are_added(place: Path) -> Non
     (place / "s.py").write_text(SERVER, encoding="utf-8")
     with pytest.raises(ConfigurationError, match="--header is for a server at a URL"):
         target("s.py", headers={"H": "1"})
+
+
+def test_headers_of_an_entry_that_are_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(place))
+    path = written(place, {"mcpServers": {"a": {"url": "http://x", "headers": 5}}})
+    with pytest.raises(ConfigurationError, match='"headers" of an mcpServers entry is an object'):
+        Options().client(f"{path}:a", Terminal())
 
 
 def test_calling_what_a_configuration_names(place: Path) -> None:

@@ -21,6 +21,7 @@ from backchannel.errors import (
     UnsupportedVersion,
 )
 from tests.client.fake_time import FAKE_TIME
+from tests.client.http_server import Got, serving
 from tests.client.scripted import BOTH, LEGACY, MODERN, Json, RpcError, Script
 
 pytestmark = pytest.mark.anyio
@@ -83,8 +84,9 @@ async def test_whatever_is_no_modern_error_comes_from_a_legacy_server(stub: str)
         assert anyio.current_time() - began <= 1
         assert [tool async for tool in client.tools()] == []
         assert [tool async for tool in client.tools()] == []
+    lost = isinstance(STUBS[stub], ConnectionLost)
     assert methods(script) == [
-        "server/discover",
+        *["server/discover"] * (2 if lost else 1),
         "initialize",
         "notifications/initialized",
         "tools/list",
@@ -171,6 +173,37 @@ async def test_credentials_come_before_everything() -> None:
         await Client(script).open()
     assert caught.value.challenge.startswith("Bearer")
     assert methods(script) == ["server/discover"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("version", ["auto", "modern", "legacy"])
+@pytest.mark.parametrize("losses", [1, 2])
+async def test_what_is_lost_on_a_connection_that_closes_is_sent_once_more(version: str, losses: int) -> None:
+    seen: list[str] = []
+
+    async def script(got: Got) -> None:
+        method = got.json["method"]
+        seen.append(method)
+        if seen.count(method) <= losses:
+            got.drop()
+        elif method == "server/discover":
+            await got.result({"resultType": "complete", "supportedVersions": [MODERN], "capabilities": {}})
+        elif method == "initialize":
+            await got.result(handshake(LEGACY))
+        else:
+            await got.reply(202)
+
+    steps = ["initialize", "notifications/initialized"] if version == "legacy" else ["server/discover"]
+    async with serving(script) as server:
+        client = Client(HttpTransport(server.url), version=version)
+        if losses == 1:
+            async with client:
+                assert client.version == (LEGACY if version == "legacy" else MODERN)
+            assert seen == [step for step in steps for _ in range(2)]
+        else:
+            with pytest.raises(ConnectionLost):
+                await client.open()
+            assert seen[:2] == [steps[0]] * 2 and len(seen) == (4 if version == "auto" else 2)
 
 
 @pytest.mark.case("C06", "G03")

@@ -635,6 +635,21 @@ async def test_on_http_a_strict_client_answers_only_on_the_stream_of_a_call() ->
 
 
 @pytest.mark.rule("R38")
+async def test_what_runs_in_a_call_of_one_connection_is_in_no_call_of_another() -> None:
+    """A client that is opened in the handler of another one's has that one's context."""
+    other = Script(request_streams=True)
+
+    def ask(params: Json) -> Json:
+        other.ask(1, ELICIT, form())
+        return {}
+
+    script = Script(on={"tools/call": ask}, request_streams=True)
+    async with connected(other, strict=True, elicit=lambda q: {"n": 1}), connected(script) as connection:
+        await request(connection)
+        assert (await other.next_answer())["error"]["code"] == -32600
+
+
+@pytest.mark.rule("R38")
 async def test_a_strict_client_answers_only_while_a_call_is_in_flight() -> None:
     script = Script()
     handlers = {"elicit": lambda q: {"n": 1}, "sample": lambda q: "hi", "roots": []}

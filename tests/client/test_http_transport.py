@@ -19,7 +19,7 @@ from backchannel.client import cursor, http
 from backchannel.client.answers import Answers
 from backchannel.client.connect import connect
 from backchannel.client.connection import Connection
-from backchannel.client.endpoint import _proxy
+from backchannel.client.endpoint import proxy_for
 from backchannel.client.http import HttpTransport
 from backchannel.client.transport import SessionGone
 from backchannel.errors import (
@@ -897,14 +897,14 @@ def test_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    assert _proxy("https", "example.com") is None
+    assert proxy_for("https", "example.com") is None
     monkeypatch.setenv("https_proxy", "http://proxy:3128")
     monkeypatch.setenv("all_proxy", "socks5://proxy:1080")
     monkeypatch.setenv("no_proxy", ".internal")
-    assert _proxy("https", "example.com") == "http://proxy:3128"
-    assert _proxy("http", "example.com") is None  # that kind cannot be used
+    assert proxy_for("https", "example.com") == "http://proxy:3128"
+    assert proxy_for("http", "example.com") is None  # that kind cannot be used
     for host in ("localhost", "127.0.0.1", "::1", "a.internal"):
-        assert _proxy("https", host) is None
+        assert proxy_for("https", host) is None
 
 
 @pytest.mark.anyio

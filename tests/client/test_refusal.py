@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from backchannel import Client, RemoteProtocolError
+from backchannel import AuthRequired, Client, RemoteProtocolError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -59,3 +59,10 @@ async def test_a_wrong_path_is_guessed_at(
             await Client(f"http://127.0.0.1:{port}{path}", version=version).open()
     assert str(caught.value) == f"127.0.0.1:{port} {text}"
     assert (caught.value.code, caught.value.status) == (0, status)
+
+
+async def test_a_server_that_wants_credentials_says_what_to_give(anyio_backend: str) -> None:
+    with answering(401, b"") as port:
+        with pytest.raises(AuthRequired) as caught:
+            await Client(f"http://127.0.0.1:{port}/mcp").open()
+    assert str(caught.value) == f"127.0.0.1:{port} wants credentials (HTTP 401); give Client(..., auth=OAuth())"

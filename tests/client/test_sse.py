@@ -13,6 +13,7 @@ from backchannel.client.http import HttpTransport
 from backchannel.client.sse import Fallback, SseTransport
 from backchannel.errors import (
     AuthRequired,
+    ConfigurationError,
     ConnectionFailed,
     ConnectionLost,
     RemoteProtocolError,
@@ -304,6 +305,12 @@ async def test_a_post_that_is_refused() -> None:
         with pytest.raises(RemoteProtocolError, match="HTTP 503: busy"):
             await client.call_tool("t")
         await client.ping()
+
+
+async def test_headers_that_cannot_work() -> None:
+    with pytest.raises(ConfigurationError, match="line end") as caught:
+        SseTransport("http://x/", headers={"Authorization": "token-secret\r\nEvil: 1"})
+    assert "secret" not in str(caught.value)
 
 
 async def test_used_twice_or_after_its_end() -> None:

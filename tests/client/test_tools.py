@@ -136,6 +136,29 @@ async def test_a_mismatch_makes_the_client_look_at_the_tools_and_send_again() ->
     assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.case("B14")
+async def test_each_response_on_the_way_is_a_sign_of_life() -> None:
+    script, done = Script(MODERN, request_streams=True), []
+
+    async def call() -> None:
+        done.append(await client.call_tool("t", {"x": "v"}))
+
+    async with Client(script, timeout=10) as client, anyio.create_task_group() as group:
+        group.start_soon(call)
+        first = await script.next("tools/call")
+        await anyio.sleep(8)
+        script.give({"id": first["id"], "error": {"code": MISMATCH, "message": "Header mismatch"}})
+        for number in (1, 2):
+            page = await script.next("tools/list")
+            await anyio.sleep(8)
+            more = {"nextCursor": "2"} if number == 1 else {}
+            script.result(page, {"resultType": "complete", "tools": [tool("t", x="New")], **more})
+        again = await script.next("tools/call")
+        await anyio.sleep(8)
+        script.result(again, {"resultType": "complete", "content": []})
+    assert len(done) == 1
+
+
 async def test_a_mismatch_does_not_believe_the_list_it_has() -> None:
     script = strict(tool("t", x="Old"))
     async with Client(script) as client:

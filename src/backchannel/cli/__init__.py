@@ -1,4 +1,5 @@
-"""The command line: `backchannel demo`, `run`, `list`, `call`, `read`, `prompt`, `complete` and `listen`.
+"""The command line: `backchannel demo`, `run`, `list`, `call`, `read`, `prompt`, `complete`, `listen`, `login`,
+`logout` and `whoami`.
 
 The exit codes are in `EXIT_CODES`.
 """
@@ -17,6 +18,7 @@ from ..errors import (
     ConfigurationError,
     ConnectionFailed,
     ConnectionLost,
+    LoginFailed,
     OutcomeUnknown,
     RemoteProtocolError,
     RequestTimeout,
@@ -25,11 +27,11 @@ from ..errors import (
 OK, FAILED, USAGE, CONNECTION, PROTOCOL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 EXIT_CODES = (
     "Exit codes: 0 done, also where a question was declined or cancelled and the tool goes on; 1 the tool failed; "
-    "2 wrong usage, or a Python file that cannot be imported; 3 no connection, or no MCP server there; "
+    "2 wrong usage, or a Python file that cannot be imported; 3 no connection, no login, or no MCP server there; "
     "4 the server refused the request or broke the protocol; 130 Ctrl-C, which cancels the call."
 )
 CONNECTING = ("list", "call", "read", "prompt", "complete", "listen")
-COMMANDS = ("demo", "run", *CONNECTING)
+COMMANDS = ("demo", "run", *CONNECTING, "login", "logout", "whoami")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,8 +86,15 @@ def describe(error: BackchannelError) -> str:
     if isinstance(error, OutcomeUnknown):
         name = error.pending.params.get("name", error.pending.method)
         return f"the connection ended, and nothing says whether {name!r} ran: {error.__cause__ or error}"
-    hint = "; give --header 'Authorization: Bearer TOKEN'" if isinstance(error, AuthRequired) else ""
-    return f"{str(error) or type(error).__name__}{hint}"
+    text, hint = str(error) or type(error).__name__, ""
+    if isinstance(error, LoginFailed):
+        hint = "; with a token of your own, give --header 'Authorization: Bearer TOKEN'" if not error.error else ""
+    elif isinstance(error, AuthRequired):
+        from ..client.refusal import LOG_IN
+
+        text = text.removesuffix(LOG_IN)
+        hint = "; give another --header 'Authorization: Bearer TOKEN', or none, to log in"
+    return f"{text}{hint}"
 
 
 def _command_last(given: list[str]) -> list[str]:

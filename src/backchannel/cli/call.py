@@ -10,11 +10,9 @@ from ..protocol.types.tools import CallToolResult, decode_call_tool_result
 from .arguments import parse
 from .blocks import as_json, block_text
 from .finding import find
-from .options import AsJson, Options, Target
+from .options import DEFAULTS, AsJson, Options, Target
 from .terminal import Terminal
 from .visit import visit
-
-DEFAULTS = Options()
 
 
 def call(

@@ -9,12 +9,10 @@ from cyclopts import Parameter
 from .. import Client
 from ..errors import ConfigurationError
 from .blocks import as_json
-from .options import AsJson, Options, Target
+from .options import DEFAULTS, AsJson, Options, Target
 from .prompt import pairs
 from .terminal import Terminal
 from .visit import visit
-
-DEFAULTS = Options()
 
 
 def complete(

@@ -9,11 +9,10 @@ from .. import Client
 from ..protocol.types.prompts import Prompt
 from ..protocol.types.tools import Tool
 from .blocks import as_json
-from .options import AsJson, Options, Target
+from .options import DEFAULTS, AsJson, Options, Target
 from .terminal import Terminal
 from .visit import visit
 
-DEFAULTS = Options()
 AREAS = {"tools": "tools", "resources": "resources", "templates": "resources", "prompts": "prompts"}
 """What is listed, and the capability that the server declares for it."""
 

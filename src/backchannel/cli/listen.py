@@ -8,11 +8,9 @@ import msgspec
 from cyclopts import Parameter
 
 from .. import Client
-from .options import Options, Target
+from .options import DEFAULTS, Options, Target
 from .terminal import Terminal
 from .visit import visit
-
-DEFAULTS = Options()
 
 
 def listen(

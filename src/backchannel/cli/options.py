@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import anyio
 from cyclopts import Parameter
 
 from .. import Client
@@ -13,8 +14,12 @@ from ..errors import ConfigurationError
 from ..protocol.types.requests import LEVELS
 from ..protocol.versions import SUPPORTED
 from .keyboard import Keyboard
-from .targets import target
+from .redirects import redirect_for
+from .targets import target, url_in
 from .terminal import Terminal
+
+if TYPE_CHECKING:
+    from ..client.auth.oauth import OAuth
 
 _Many = Parameter(negative="", consume_multiple=False)
 VERSIONS = ("auto", "legacy", "modern", *SUPPORTED)
@@ -53,6 +58,10 @@ class Options:
         alert, emergency; or none (deprecated since protocol version 2026-07-28).
     timeout
         Seconds without a sign of life from the server; the clock stops while you are asked.
+    browser
+        Open the browser when the server wants a login; else the address of the login is printed.
+    trust_network
+        Log in also where the login is nearer than the server, say in your own network.
     """
 
     version: str = "auto"
@@ -61,9 +70,13 @@ class Options:
     env: Annotated[list[str], _Many] = field(default_factory=list)
     log_level: str | None = None
     timeout: float = 60
+    browser: bool = True
+    trust_network: Annotated[bool, Parameter(negative="")] = False
 
-    def client(self, server: str, terminal: Terminal) -> Client:
+    def client(self, server: str, terminal: Terminal, auth: OAuth | None = None) -> Client:
         """A client of the server that a command line names. Its questions are asked in the terminal.
+
+        auth: default the login there that is known, or a new one where the server wants it.
 
         Raises: ConfigurationError for a version or level that there is not, what is no header or variable, or no
         server.
@@ -71,9 +84,11 @@ class Options:
         _one_of("protocol version", self.version, VERSIONS)
         _one_of("log level", self.log_level or USUAL, (*LEVELS, SILENT))
         keyboard, headers = Keyboard(terminal), dict(map(_header, self.header))
+        found = target(server, dict(map(_variable, self.env)), headers)
         return Client(
-            target(server, dict(map(_variable, self.env)), headers),
+            found,
             headers=headers,
+            auth=auth or self._auth(found, headers, terminal),
             elicit=keyboard.elicit,
             elicit_url=keyboard.elicit_url,
             sample=keyboard.sample,
@@ -83,6 +98,21 @@ class Options:
             log_level=self.log_level if self.log_level != SILENT else None,
             log=terminal.log,
         )
+
+    def _auth(self, found: Any, headers: dict[str, str], terminal: Terminal) -> OAuth | None:
+        """The way to a token for a server at a URL, unless what shows one is given."""
+        url, own = url_in(found), found.get("headers") if isinstance(found, dict) else None
+        given = [*headers, *(own if isinstance(own, dict) else ())]
+        if url is None or "authorization" in map(str.lower, given):
+            return None
+        from .logins import Logins
+
+        logins = Logins()
+        redirect = redirect_for(url, terminal, self.browser)
+        return logins.oauth(anyio.run(logins.known, url), redirect, self.trust_network)
+
+
+DEFAULTS = Options()
 
 
 def _one_of(what: str, given: str, known: tuple[str, ...]) -> None:

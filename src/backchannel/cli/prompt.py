@@ -11,11 +11,9 @@ from ..errors import ConfigurationError
 from ..protocol.types.prompts import decode_get_prompt_result
 from .blocks import as_json, block_text
 from .finding import find, known
-from .options import AsJson, Options, Target
+from .options import DEFAULTS, AsJson, Options, Target
 from .terminal import Terminal
 from .visit import visit
-
-DEFAULTS = Options()
 
 
 def prompt(

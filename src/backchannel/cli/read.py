@@ -10,11 +10,10 @@ from ..errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, RemoteProtocolError
 from ..protocol.types.content import ResourceContents
 from ..protocol.types.resources import ReadResourceResult
 from .blocks import as_json
-from .options import AsJson, Options, Target
+from .options import DEFAULTS, AsJson, Options, Target
 from .terminal import Terminal
 from .visit import visit
 
-DEFAULTS = Options()
 _NOT_FOUND = (RESOURCE_NOT_FOUND, INVALID_PARAMS)
 
 

@@ -41,6 +41,20 @@ def target(given: str, env: Mapping[str, str] | None = None, headers: Mapping[st
     return found
 
 
+def url_in(found: Any) -> str | None:
+    """The URL of a target, if it has one."""
+    url = found.get("url") if isinstance(found, dict) else found
+    return url if isinstance(url, str) else None
+
+
+def url_of(given: str) -> str:
+    """The URL that a command line names. Raises: ConfigurationError for a server without one: nobody logs in there."""
+    url = url_in(_named(given))
+    if url is None:
+        raise ConfigurationError(f"logins are for servers at a URL, which {given!r} is not")
+    return url
+
+
 def _named(given: str) -> Any:
     """What a Client can be pointed at."""
     if given.lower().startswith(("http://", "https://")):

@@ -84,6 +84,7 @@ class Answers:
         self.middlewares: list[AnswerMiddleware] = []
         self.version: Version | None = None
         self.declared: dict[str, Any] = {}
+        self._declared: dict[tuple[Any, ...], dict[str, Any]] = {}  # by what it depends on
         self.turns = Turns(max_parallel)
         self.open = 0
 
@@ -92,9 +93,19 @@ class Answers:
 
         by_hand: the caller of this one request answers; any elicitation can be answered, be it by a no.
         """
+        handlers = (self.elicit is None, self.elicit_url is None, self.sample is None, self.roots is None)
+        known = (version, by_hand, handlers, self.sample_tools, self.sample_context)
+        declared = self._declared.get(known)
+        if declared is None:
+            declared = self._declared[known] = self._declare(version, by_hand)
+        if not by_hand:
+            self.declared = declared
+        return declared
+
+    def _declare(self, version: Version, by_hand: bool) -> dict[str, Any]:
         features = FEATURES[version]
         declared: dict[str, Any] = {}
-        modes = {"form": self.elicit or by_hand, "url": self.elicit_url or by_hand}
+        modes = {"form": self.elicit is not None or by_hand, "url": self.elicit_url is not None or by_hand}
         able: dict[str, Any] = {mode: {} for mode, given in modes.items() if given and mode in features.elicitation}
         if able:
             # An empty object is forms alone, which is all that there was before 2025-11-25.
@@ -105,8 +116,6 @@ class Answers:
         if self.roots is not None:
             # "`listChanged` indicates whether the client will emit notifications" (2025-11-25 client/roots)
             declared["roots"] = {} if version.is_modern else {"listChanged": True}
-        if not by_hand:
-            self.declared = declared
         return declared
 
     @property

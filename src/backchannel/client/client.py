@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -42,11 +42,14 @@ from .subscriptions import Changes, Subscriptions, Wanted
 from .tools import KnownTools
 from .transport import Transport
 
+if TYPE_CHECKING:
+    from .auth.auth import Auth
+
 logger = logging.getLogger("backchannel.client")
 Middleware = Callable[[Pending[Any], Callable[[Pending[Any]], Awaitable[Any]]], Awaitable[Any]]
 
 
-def maker(target: Any, headers: dict[str, str] | None) -> Callable[[], Transport]:
+def maker(target: Any, headers: dict[str, str] | None, auth: Auth | None) -> Callable[[], Transport]:
     """What makes the transport for a target. The composition root puts its own function here, which knows each kind."""
     return lambda: target
 
@@ -65,7 +68,7 @@ class Client(Features):
     rounds.  probe_timeout: seconds that "auto" waits for a server that does not know the stateless protocol.
     max_rounds: rounds of questions in one call.  renew: begin a new session where the server has lost the old one.
     log_level: log messages wanted from the server; log: takes them, and must not block.
-    headers: sent with every HTTP request.
+    headers: sent with every HTTP request.  auth: obtains tokens for them, such as an OAuth().
     cache: use lists and resources again for as long as the server says that they are good, until it says otherwise.
 
     Deprecated since 2026-07-28: sample, roots and log_level. New servers call a provider's API, take paths as
@@ -98,6 +101,7 @@ class Client(Features):
         log_level: str | None = None,
         log: Callable[[LogParams], Any] | None = None,
         headers: dict[str, str] | None = None,
+        auth: Auth | None = None,
         cache: bool = True,
         renew: bool = True,
     ):
@@ -113,7 +117,7 @@ class Client(Features):
             roots=roots,
             max_parallel=max_parallel,
         )
-        self._make_transport = maker(target, headers)
+        self._make_transport = maker(target, headers, auth)
         self._strict = strict
         self._version = version
         self._info = Implementation(name, software_version)
@@ -275,21 +279,25 @@ class Client(Features):
         timeout: float | None = None,
         total_timeout: float | None = None,
     ) -> msgspec.Raw:
-        connection = self._opened()
+        core = partial(self._go_through, self._opened(), cache, progress, timeout, total_timeout)
+        pending = Pending.start(method, params or {})
+        result = await (onion(self._middlewares, core)(pending) if self._middlewares else core(pending))
+        return result if isinstance(result, msgspec.Raw) else raw(result)
 
-        async def core(pending: Pending[Any]) -> msgspec.Raw:
-            with connection.call(method, *self._clocks(timeout, total_timeout)) as call:
-                return await go_through(
-                    connection,
-                    call,
-                    pending,
-                    cache=cache,
-                    tools=self._tools,
-                    progress=progress,
-                    max_rounds=self._max_rounds,
-                )
-
-        return raw(await onion(self._middlewares, core)(Pending.start(method, params or {})))
+    async def _go_through(
+        self,
+        connection: Connection,
+        cache: Cache | None,
+        progress: Progress | None,
+        timeout: float | None,
+        total_timeout: float | None,
+        pending: Pending[Any],
+    ) -> msgspec.Raw:
+        tools, most = self._tools, self._max_rounds
+        with connection.call(pending.method, *self._clocks(timeout, total_timeout)) as call:
+            return await go_through(
+                connection, call, pending, cache=cache, tools=tools, progress=progress, max_rounds=most
+            )
 
     async def _round(
         self,

@@ -4,9 +4,10 @@ Compatibility)."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +28,7 @@ from .call import Call
 from .connection import Connection
 
 logger = logging.getLogger("backchannel.client")
+T = TypeVar("T")
 _MODERN_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_VERSION})
 """Codes that only a server of the stateless protocol sends."""
 _NAMED = {"auto": SUPPORTED, "modern": MODERN, "legacy": LEGACY}
@@ -132,7 +134,7 @@ async def _probe(
 async def _discover(connection: Connection, accepted: Sequence[Version], timeout: float | None) -> ServerInfo:
     """Speak a modern version, without a handshake (server/discover). Raises: UnsupportedVersion."""
     version = accepted[0]
-    with connection.call("server/discover", total=timeout) as call:
+    with connection.call("server/discover", timeout) as call:
         try:
             result = await _ask(connection, call, version)
         except UnsupportedVersion as error:
@@ -142,6 +144,7 @@ async def _discover(connection: Connection, accepted: Sequence[Version], timeout
             if again is None:
                 raise
             version = again
+            call.restart()
             result = await _ask(connection, call, version)
     chosen = version if version.value in result.supported_versions else _newest(accepted, result.supported_versions)
     if chosen is None:
@@ -153,7 +156,7 @@ async def _discover(connection: Connection, accepted: Sequence[Version], timeout
 
 async def _ask(connection: Connection, call: Call, version: Version) -> DiscoverResult:
     try:
-        raw = await connection.request(call.method, {}, call, version=version)
+        raw = await _once_more(connection, partial(connection.request, call.method, {}, call, version=version))
         return msgspec.json.decode(raw, type=DiscoverResult)
     except RemoteProtocolError as error:
         if error.code != UNSUPPORTED_VERSION:
@@ -176,7 +179,7 @@ async def _initialize(
         "clientInfo": connection.info,
     }
     with connection.call("initialize", timeout) as call:
-        raw = await connection.request(call.method, params, call)
+        raw = await _once_more(connection, partial(connection.request, call.method, params, call))
     try:
         result = msgspec.json.decode(raw, type=InitializeResult)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -186,9 +189,20 @@ async def _initialize(
     if spoken is None:
         raise UnsupportedVersion(offer, [result.protocol_version])
     connection.use(spoken)
-    await connection.notify("notifications/initialized", timeout=timeout)
+    await _once_more(connection, partial(connection.notify, "notifications/initialized", timeout=timeout))
     await connection.transport.listen()
     return ServerInfo(spoken, result.server_info, result.capabilities, result.instructions)
+
+
+async def _once_more(connection: Connection, send: Callable[[], Awaitable[T]]) -> T:
+    """What `send` gives, which is called again where the response was lost, as over HTTP where a server closes a
+    connection that was kept alive just then: what brings a connection up may come twice."""
+    try:
+        return await send()
+    except ConnectionLost:
+        if connection.lost is not None:
+            raise
+    return await send()
 
 
 def _newest(ours: Iterable[Version], theirs: Sequence[str]) -> Version | None:

@@ -4,8 +4,8 @@ How it works: the Peer knows ids and waiters. The transport gives every message 
 blocks: responses wake their waiters, questions are answered in tasks of their own (`reverse`). A Call cuts off what its
 caller is doing when time is up or the connection is lost, whether that is sending, waiting, or asking the host.
 
-On a legacy HTTP session the response may come on another stream than the request's own, so there a request is sent by a
-task of its own, and its caller waits for the response alone.
+On a legacy HTTP session the response may come on another stream than the request's own, which its caller reads: then
+that reading is cut off.
 
 A server may lose the session, or end and be started again, while the connection goes on: the transport says so with
 SessionGone, and where there is a `renewal`, it begins a new session.
@@ -14,8 +14,7 @@ SessionGone, and where there is a `renewal`, it begins a new session.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -36,9 +35,11 @@ from ..protocol.jsonrpc import (
     Malformed,
     Message,
     Notification,
+    Outcome,
     Request,
     RequestId,
     Response,
+    encode,
 )
 from ..protocol.peer import Cancelled, Dropped, Heard, Incoming, Peer, Progressed, Reply, Resolved
 from ..protocol.types.base import Implementation
@@ -65,16 +66,23 @@ _sending: ContextVar[Call | None] = ContextVar("sending", default=None)
 class _Waiting(Waiter):
     """A request that waits for its response."""
 
-    __slots__ = ("call", "progress")
+    __slots__ = ("call", "progress", "reading")
 
     def __init__(self, call: Call, progress: Listener | None):
         super().__init__()
         self.call = call
         self.progress = progress
+        self.reading: anyio.CancelScope | None = None
+
+    def answered(self, outcome: Any) -> None:
+        """Its response has come. If that was on another stream than its own, nobody reads that one any more."""
+        self.resolve(outcome)
+        if self.reading is not None and _sending.get() is not self.call:
+            self.reading.cancel("the response came on another stream")
 
 
 class Connection:
-    """Speaks one protocol version, once `version` is set.
+    """Speaks one protocol version, once `version` is set; `modern`: it is one of the stateless protocol.
 
     log_level: of the log messages that are wanted.  strict: refuse what the server asks while no call is in flight.
     `heard` has functions that are called with every notification that is no progress, and `ended` has those that are
@@ -94,6 +102,7 @@ class Connection:
         self.answers = answers
         self.info = info
         self.version: Version | None = None
+        self.modern = False
         self.heard: list[Callable[[Notification], None]] = []
         self.ended: list[Callable[[Exception], None]] = []
         self.nursery = Nursery()
@@ -104,6 +113,8 @@ class Connection:
         self._reverse = ReverseCalls(self._peer, answers, transport, self.nursery, strict, self._drop)
         self._calls: set[Call] = set()
         self._lost: Exception | None = None
+        self._new_scope: Callable[[], anyio.CancelScope] = anyio.CancelScope
+        self._envelopes: dict[Version, tuple[Any, ...]] = {}
 
     @property
     def lost(self) -> Exception | None:
@@ -112,6 +123,7 @@ class Connection:
 
     async def open(self) -> None:
         """Connect. Raises: ConnectionFailed."""
+        self._new_scope = type(anyio.CancelScope())  # this event loop's, which anyio looks for anew each time
         await self.transport.open(self._receive, self._end)
 
     async def close(self) -> None:
@@ -127,30 +139,21 @@ class Connection:
     def use(self, version: Version) -> None:
         """Speak this version from now on."""
         self.version = self.answers.version = version
+        self.modern = version.is_modern
         self.transport.negotiated(version)
 
-    @contextmanager
     def call(
         self, method: str, idle: float | None = None, total: float | None = None, *, by_hand: bool = False
-    ) -> Iterator[Call]:
-        """A call to the server, which is in flight until the end of the block. idle, total: seconds.  by_hand: its
+    ) -> Call:
+        """A call to the server, which is in flight until the end of its block. idle, total: seconds.  by_hand: its
         caller answers what it asks.
 
-        Raises: ConnectionLost, RequestTimeout.
+        Raises: ConnectionLost, and at the end of the block RequestTimeout.
         """
         if self._lost is not None:
             raise ConnectionLost(str(self._lost)) from self._lost
-        call = Call(method, idle, total, nested=self.answers.nested, by_hand=by_hand)
-        self._calls.add(call)
-        finished = False
-        try:
-            with call:
-                yield call
-            finished = True
-        finally:
-            self._calls.discard(call)
-            if not finished:
-                call.withdraw()
+        nested, scope = self.answers.nested, self._new_scope()
+        return Call(method, idle, total, nested=nested, by_hand=by_hand, among=self._calls, scope=scope)
 
     async def request(
         self,
@@ -172,45 +175,42 @@ class Connection:
         listener = self.listener(progress) if progress is not None else None
         waiting = _Waiting(call, listener)
         id = self._peer.open(waiting, method)
-        call.restart()
-        reading = anyio.CancelScope()
-        token = _sending.set(call)
         try:
             if started is not None:
                 started(id)
-            params_sent = self._complete(params, id, progress is not None, version or self.version, call.by_hand)
-            await self._send(Request(id, method, params_sent), headers, waiting, reading)
-            outcome = await waiting.wait()
+            request = Request(id, method, self._complete(params, id if listener else None, version, call.by_hand))
+            if not self.modern and self.transport.request_streams:
+                await self._follow(request, waiting, headers)
+            else:
+                await (self.transport.send(request, headers) if headers else self.transport.send(request))
+            outcome: Outcome | Malformed = await waiting.wait()
             if listener is not None:
                 await listener.drained()
-            return _unpack(outcome)
+            if not isinstance(outcome, Response):
+                raise _failure(outcome)
+            result: msgspec.Raw = outcome.result
+            return result
         except anyio.get_cancelled_exc_class():
-            reading.cancel()
             await self._abandon(id)
             raise
         finally:
-            reading.deadline = anyio.current_time() + _GRACE
-            _sending.reset(token)
             self._peer.close(id)
             if listener is not None:
                 listener.stop()
 
-    async def _send(
-        self, request: Request, headers: Mapping[str, str] | None, waiting: _Waiting, reading: anyio.CancelScope
-    ) -> None:
-        """Send a request; on a legacy session whose requests have streams, in a task that `reading` ends."""
-        if self.version is None or self.version.is_modern or not self.transport.request_streams:
-            await (self.transport.send(request, headers) if headers else self.transport.send(request))
-            return
+    async def _follow(self, request: Request, waiting: _Waiting, headers: Mapping[str, str] | None) -> None:
+        """Send a request and read its stream, until the response has come, be it on another stream."""
         await anyio.lowlevel.checkpoint_if_cancelled()
-        self.nursery.start(self._follow, request, waiting, reading)
-
-    async def _follow(self, request: Request, waiting: _Waiting, reading: anyio.CancelScope) -> None:
+        token = _sending.set(waiting.call)
         try:
-            with reading:
-                await self.transport.send(request)
-        except Exception as error:  # whatever it is belongs to the caller
-            waiting.fail(error)
+            with anyio.CancelScope() as waiting.reading:
+                await (self.transport.send(request, headers) if headers else self.transport.send(request))
+        except Exception:  # whatever it is, it belongs to the caller
+            if not waiting.done:
+                raise
+        finally:
+            waiting.reading = None
+            _sending.reset(token)
 
     def listener(self, callback: Callable[[Any], Any]) -> Listener:
         """For a callback of the host's. What it is too slow for is counted."""
@@ -227,26 +227,41 @@ class Connection:
         """Send a notification. Raises: ConnectionLost, RequestTimeout."""
         if self._lost is not None:
             raise ConnectionLost(str(self._lost)) from self._lost
-        with Call(method, total=timeout):
+        with Call(method, timeout):
             await self.transport.send(Notification(method, params))
 
     def _complete(
-        self, params: dict[str, Any], id: RequestId, progress: bool, version: Version | None, by_hand: bool
+        self, params: dict[str, Any], token: RequestId | None, version: Version | None, by_hand: bool
     ) -> dict[str, Any] | None:
         """The params as they are sent: the caller's, and what every request carries in `_meta` at this version
         (basic/index, Per-request protocol fields). Progress tokens are ours alone, or they would not be unique."""
-        meta = dict(params.get("_meta") or {})
-        meta.pop("progressToken", None)
-        if version is not None and version.is_modern:
-            meta[META_VERSION] = version.value
-            meta[META_CLIENT_INFO] = self.info
-            meta[META_CLIENT_CAPABILITIES] = self.answers.declare(version, by_hand=by_hand)
-            if self.log_level is not None:
-                meta.setdefault(META_LOG_LEVEL, self.log_level)
-        if progress:
-            meta["progressToken"] = id
+        version = version or self.version
+        envelope = self._envelope(version, by_hand) if version is not None and version.is_modern else None
+        if "_meta" not in params and token is None:  # as almost always
+            return {**params, "_meta": envelope[1]} if envelope is not None else params or None
+        meta = {name: value for name, value in (params.get("_meta") or {}).items() if name != "progressToken"}
+        if envelope is not None:
+            level = {META_LOG_LEVEL: meta[META_LOG_LEVEL]} if META_LOG_LEVEL in meta else {}
+            meta = {**meta, **envelope[0], **level}
+        if token is not None:
+            meta["progressToken"] = token
         rest = {name: value for name, value in params.items() if name != "_meta"}
         return ({**rest, "_meta": meta} if meta else rest) or None
+
+    def _envelope(self, version: Version, by_hand: bool) -> tuple[dict[str, Any], msgspec.Raw]:
+        """What every modern request carries in `_meta`, and the same as JSON. It is made again when it has changed."""
+        declared, level = self.answers.declare(version, by_hand=by_hand), self.log_level
+        known = self._envelopes.get(version)
+        if known is None or known[2] is not declared or known[3] is not level:
+            members: dict[str, Any] = {
+                META_VERSION: version.value,
+                META_CLIENT_INFO: self.info,
+                META_CLIENT_CAPABILITIES: declared,
+            }
+            if level is not None:
+                members[META_LOG_LEVEL] = level
+            known = self._envelopes[version] = members, msgspec.Raw(encode(members)), declared, level
+        return known[0], known[1]
 
     async def _abandon(self, id: RequestId) -> None:
         """Nobody waits any more: tell the server, if it has not answered and can be told."""
@@ -255,7 +270,7 @@ class Connection:
             return
         # "The `initialize` request MUST NOT be cancelled by clients" (2025-11-25 basic/utilities/cancellation); nor is
         # the probe before it, for a server that knows neither. On modern HTTP the closed stream says it all.
-        if self.version is None or (self.version.is_modern and self.transport.request_streams):
+        if self.version is None or (self.modern and self.transport.request_streams):
             return
         with anyio.move_on_after(_GRACE, shield=True):
             try:
@@ -303,11 +318,13 @@ class Connection:
             return
         event = self._peer.receive(message)
         if isinstance(event, Resolved):
-            event.waiter.resolve(event.outcome)
-        elif isinstance(event, Incoming | Reply) and self.version is not None and self.version.is_modern:
+            event.waiter.answered(event.outcome)
+        elif isinstance(event, Incoming | Reply) and self.modern:
             self._ignore(event)
         elif isinstance(event, Incoming):
             asking = _sending.get() if self.transport.request_streams else None
+            if asking not in self._calls:  # of another client, in whose handler this one was opened
+                asking = None
             self._reverse.take(event.request, self.version, asking, self._calls)
         elif isinstance(event, Reply):
             self._reverse.reply(event.message)
@@ -338,11 +355,8 @@ class Connection:
             self._peer.finish(event.request.id)
 
 
-def _unpack(outcome: Any) -> msgspec.Raw:
-    """The raw result of a response. Raises: RemoteProtocolError."""
-    if isinstance(outcome, Response):
-        result: msgspec.Raw = outcome.result
-        return result
+def _failure(outcome: ErrorResponse | Malformed) -> RemoteProtocolError:
+    """What a response says that is no result."""
     if isinstance(outcome, ErrorResponse):
-        raise error_of(outcome)
-    raise RemoteProtocolError(INTERNAL_ERROR, f"the server's response cannot be read: {outcome.message}")
+        return error_of(outcome)
+    return RemoteProtocolError(INTERNAL_ERROR, f"the server's response cannot be read: {outcome.message}")

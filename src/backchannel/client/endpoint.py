@@ -2,7 +2,8 @@
 
 How it works: whoever uses `exchange` has the response until the end of the block. If the block fails or is cancelled
 the connection is closed at once; else what is left of the response gets a moment to end by itself, so that its
-connection is used again. aiohttp is imported in `open`.
+connection is used again. aiohttp is imported in `open`. The block is interrupted as `asyncio.timeout` does it, which
+costs less than a scope: HTTP has asyncio alone.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import contextlib
 import functools
 import io
 import ipaddress
+import sys
 import urllib.parse
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Mapping
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -22,6 +25,8 @@ from ..errors import ConfigurationError, ConnectionFailed, ConnectionLost, Remot
 
 if TYPE_CHECKING:
     import aiohttp
+
+    from .auth.auth import Auth
 
 _KEEP_ALIVE = 4.0  # seconds; less than the 5 of uvicorn and Node, or a POST may meet a connection that just closes
 _LINGER = 1.0  # seconds that a response gets to end after its reader has left
@@ -53,7 +58,8 @@ class Endpoint:
         self._timeout = timeout
         self._session = session
         self._is_ours = session is None
-        self._open: set[anyio.CancelScope] = set()
+        self._client_timeout: Any = None
+        self._open: set[Exchange] = set()
         self._lingering: dict[aiohttp.ClientResponse, asyncio.TimerHandle] = {}
 
     def open(self) -> None:
@@ -64,55 +70,40 @@ class Endpoint:
             asyncio.get_running_loop()
         except RuntimeError as error:
             raise ConfigurationError("HTTP needs asyncio; stdio and in-process servers work on trio too") from error
+        self._client_timeout = aiohttp.ClientTimeout(total=None, connect=self._timeout)
         if self._session is None:
             # No limit: while the response to one request is read, many others must get through.
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE)
-            proxy = _proxy(self._parts.scheme, self._parts.hostname or "")
+            proxy = proxy_for(self._parts.scheme, self._parts.hostname or "")
             self._session = aiohttp.ClientSession(connector=connector, proxy=proxy)
 
-    @contextlib.asynccontextmanager
-    async def exchange(
-        self, method: str, headers: dict[str, str], body: bytes | None = None
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The response to one request, whatever its status.
+    def exchange(self, method: str, headers: dict[str, str], body: bytes | None = None) -> Exchange:
+        """The response to one request, whatever its status: `async with endpoint.exchange(...) as response`.
 
         Raises: ConnectionFailed where nothing was sent, else ConnectionLost, RemoteProtocolError for a redirect
         to another server.
         """
-        with anyio.CancelScope() as scope:
-            self._open.add(scope)
-            try:
-                with self.translated():
-                    response = await self._request(method, headers, body)
-                    with contextlib.ExitStack() as undo:
-                        undo.callback(response.close)
-                        yield response
-                        undo.pop_all()
-                    self._leave(response)
-            finally:
-                self._open.discard(scope)
-        if scope.cancelled_caught:
-            raise self._gone()
+        return Exchange(self, method, headers, body)
 
-    @contextlib.contextmanager
-    def translated(self) -> Iterator[None]:
-        """Turn the exceptions of aiohttp into ours. Their own texts may hold the URL, and with it secrets."""
+    def translated(self, error: Exception) -> ConnectionFailed | ConnectionLost:
+        """An exception of aiohttp as one of ours. Their own texts may hold the URL, and with it secrets."""
         import aiohttp
 
-        try:
-            yield
-        except aiohttp.ConnectionTimeoutError as error:
-            text = f"cannot connect to {self.name}: no connection within {self._timeout:g} s"
-            raise ConnectionFailed(text) from error
-        except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return ConnectionFailed(f"cannot connect to {self.name}: no connection within {self._timeout:g} s")
+        if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError):
             cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
             what = cause or f"the proxy answered with HTTP {getattr(error, 'status', 'nothing')}"
             hint = "; the port may speak plain HTTP: try http://" if getattr(cause, "reason", "") in _NO_TLS else ""
-            raise ConnectionFailed(f"cannot connect to {self.name}: {what}{hint}") from error
-        except aiohttp.ClientResponseError as error:
-            raise ConnectionLost(f"{self.name} answered with something that is not HTTP") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise ConnectionLost(f"the connection to {self.name} broke: {type(error).__name__}") from error
+            return ConnectionFailed(f"cannot connect to {self.name}: {what}{hint}")
+        if isinstance(error, aiohttp.ClientResponseError):
+            return ConnectionLost(f"{self.name} answered with something that is not HTTP")
+        return ConnectionLost(f"the connection to {self.name} broke: {type(error).__name__}")
+
+    @property
+    def held(self) -> bool:
+        """Whether something else is waited for than the server, such as that somebody logs in."""
+        return False
 
     @property
     def busy(self) -> int:
@@ -121,8 +112,8 @@ class Endpoint:
 
     def interrupt(self) -> None:
         """End the exchanges under way: they raise ConnectionLost."""
-        for scope in self._open:
-            scope.cancel()
+        for exchange in self._open:
+            exchange.interrupt()
 
     async def close(self) -> None:
         """Close all connections. Nothing can be sent after."""
@@ -141,9 +132,6 @@ class Endpoint:
 
     async def _request(self, method: str, headers: dict[str, str], body: bytes | None) -> aiohttp.ClientResponse:
         """Send it, and follow redirects as long as they stay with the server: to others the headers are a secret."""
-        import aiohttp
-
-        timeout = aiohttp.ClientTimeout(total=None, connect=self._timeout)
         for _ in range(_REDIRECTS + 1):
             if self._session is None or self._session.closed:
                 raise self._gone()
@@ -152,12 +140,12 @@ class Endpoint:
                 self._url,
                 headers=headers,
                 data=io.BytesIO(body) if body is not None and len(body) > _LARGE else body,
-                timeout=timeout,
+                timeout=self._client_timeout,
                 allow_redirects=False,
                 read_bufsize=2**18,
             )
-            location = response.headers.get("location")
-            if response.status not in _MOVED or location is None:
+            location = response.headers.get("location") if response.status in _MOVED else None
+            if location is None:
                 return response
             response.close()
             self._url = self._moved(response, location)
@@ -185,7 +173,85 @@ class Endpoint:
             response.close()
 
 
-def _proxy(scheme: str, host: str) -> str | None:
+def endpoint_for(
+    url: str,
+    timeout: float,
+    session: aiohttp.ClientSession | None,
+    auth: Auth | None,
+    server: str | None = None,
+) -> Endpoint:
+    """An Endpoint, whose requests show tokens where `auth` obtains them. server: URL of the MCP endpoint, if `url` is
+    not it. Raises: ConfigurationError."""
+    return Endpoint(url, timeout, session) if auth is None else auth.endpoint(url, timeout, session, server)
+
+
+def headers_of(given: Mapping[str, str] | None) -> dict[str, str]:
+    """The headers that are given, in a dict of their own. Raises: ConfigurationError for what no header may hold."""
+    headers = dict(given or {})
+    for name, value in headers.items():
+        if any(char in name + value for char in "\r\n\0"):
+            raise ConfigurationError(f"the header {name!r} holds a line end or NUL")
+    return headers
+
+
+class Exchange:
+    """One request, and its response for the time of the block."""
+
+    __slots__ = ("_body", "_cancelling", "_endpoint", "_headers", "_interrupted", "_method", "_response", "_task")
+
+    def __init__(self, endpoint: Endpoint, method: str, headers: dict[str, str], body: bytes | None):
+        self._endpoint = endpoint
+        self._method, self._headers, self._body = method, headers, body
+        self._response: aiohttp.ClientResponse | None = None
+        self._interrupted = False
+
+    def interrupt(self) -> None:
+        """End it: the block raises ConnectionLost."""
+        if not self._interrupted:
+            self._interrupted = True
+            self._task.cancel()
+
+    async def __aenter__(self) -> aiohttp.ClientResponse:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._cancelling = task, task.cancelling()
+        self._endpoint._open.add(self)
+        try:
+            self._response = await self._endpoint._request(self._method, self._headers, self._body)
+        finally:
+            if self._response is None:
+                self._end(sys.exc_info()[1])
+        return self._response
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        endpoint, response = self._endpoint, self._response
+        endpoint._open.discard(self)
+        if response is not None:
+            if error is None:
+                endpoint._leave(response)
+            else:
+                response.close()
+        # One that is cancelled besides by somebody else stays so.
+        interrupted = self._interrupted and self._task.uncancel() <= self._cancelling
+        if isinstance(error, asyncio.CancelledError) and interrupted:
+            raise endpoint._gone() from None
+        if error is not None and isinstance(error, faults()):
+            raise endpoint.translated(error) from error
+
+
+def faults() -> tuple[type[Exception], ...]:
+    """What aiohttp raises when a request fails, to be `translated`."""
+    import aiohttp
+
+    return aiohttp.ClientError, OSError
+
+
+def proxy_for(scheme: str, host: str) -> str | None:
     """The proxy that the environment names, as every tool takes it; never for this machine."""
     import urllib.request
 

@@ -64,6 +64,18 @@ class Features(ABC):
         """Send any request and return its raw result."""
 
     @abstractmethod
+    async def _request(
+        self,
+        cache: Cache | None,
+        method: str,
+        params: dict[str, Any] | None = None,
+        progress: Progress | None = None,
+        timeout: float | None = None,
+        total_timeout: float | None = None,
+    ) -> msgspec.Raw:
+        """The same. cache: where the result may be found, and is kept."""
+
+    @abstractmethod
     async def _round(
         self,
         pending: Pending[Any],
@@ -91,7 +103,7 @@ class Features(ABC):
         params: dict[str, Any] = {"name": name, "arguments": arguments or {}}
         if meta is not None:
             params["_meta"] = meta
-        raw = await self.request("tools/call", params, progress=progress, timeout=timeout, total_timeout=total_timeout)
+        raw = await self._request(None, "tools/call", params, progress, timeout, total_timeout)
         result = decoded(raw, decode_call_tool_result, name)
         self._tools.check(name, result)
         return result

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -33,7 +33,7 @@ from ..protocol.lines import Oversized
 from ..protocol.sse import Event, SSEDecoder
 from ..protocol.versions import FEATURES, Version
 from .cursor import Cursor
-from .endpoint import Endpoint
+from .endpoint import endpoint_for, faults, headers_of
 from .refusal import error_of, read_body, refusal
 from .repeated import repeated
 from .transport import Lost, Receive, SessionGone, encoded, is_junk, read, too_large
@@ -41,8 +41,12 @@ from .transport import Lost, Receive, SessionGone, encoded, is_junk, read, too_l
 if TYPE_CHECKING:
     import aiohttp
 
+    from .auth.auth import Auth
+
 logger = logging.getLogger("backchannel.client")
 
+_POSTED = {"content-type": JSON, "accept": f"{JSON}, {SSE}"}
+"""Of every POST: "an Accept header listing both" (basic/transports/streamable-http, Sending Messages)."""
 _FAILURES = 5  # tries to take up a stream that fail, one after the other
 _BARREN = 100  # streams that end without an event, one after the other: a server may let its client poll
 _GOODBYE = 2.0  # seconds that the server gets to end the session
@@ -56,6 +60,7 @@ class HttpTransport:
     url: an http or https URL.  headers: sent with every request; what changes in `transport.headers` later counts from
     the next request on.  timeout_connect: seconds for a connection to be made.  max_message: the most bytes that a
     message from the server may have.  session: an aiohttp.ClientSession with settings of your own; it is not closed.
+    auth: obtains tokens, such as an OAuth().
 
     Raises: ConfigurationError.  Specification: basic/transports/streamable-http.
     """
@@ -70,15 +75,17 @@ class HttpTransport:
         timeout_connect: float = 10.0,
         max_message: int = 64 * 2**20,
         session: aiohttp.ClientSession | None = None,
+        auth: Auth | None = None,
     ):
-        self.headers = dict(headers or {})
+        self.headers = headers_of(headers)
         self.max_message = max_message
-        self._endpoint = Endpoint(url, timeout_connect, session)
+        self._endpoint = endpoint_for(url, timeout_connect, session, auth)
         self._receive: Receive | None = None
         self._lost: Lost | None = None
         self._version: Version | None = None
         self._session_id: str | None = None
         self._listening: str | None = None
+        self._made: tuple[Any, dict[str, str]] = (None, {})
         self._reading: anyio.CancelScope | None = None
         self._opened: anyio.Event | None = None
         self._opened_by = 0.0
@@ -86,9 +93,6 @@ class HttpTransport:
         self.reconnects = self.dropped = 0
         self._closing = False
         self._closed = anyio.Event()
-        for name, value in self.headers.items():
-            if any(char in name + value for char in "\r\n\0"):
-                raise ConfigurationError(f"the header {name!r} holds a line end or NUL")
         if max_message < 1:
             raise ConfigurationError("max_message is a number of bytes, at least 1")
 
@@ -124,10 +128,8 @@ class HttpTransport:
         starts = request is not None and request.method == "initialize"
         if request is not None and not starts and self._opened is not None:
             await self._give_way(self._opened)
-        given = {name.lower(): value for name, value in (headers or {}).items()}
-        sent = {**self._base(starts), **given, **repeated(message, body, self._version)}
-        # "an Accept header listing both" (basic/transports/streamable-http, Sending Messages)
-        sent.update({"content-type": JSON, "accept": f"{JSON}, {SSE}"})
+        given = {name.lower(): value for name, value in headers.items()} if headers else {}
+        sent = {**self._base(starts), **given, **repeated(message, self._version), **_POSTED}
         async with self._endpoint.exchange("POST", sent, body) as response:
             if response.status >= 300:
                 await self._refused(response, request, "mcp-session-id" in sent)
@@ -175,12 +177,17 @@ class HttpTransport:
     def _base(self, starts: bool = False) -> dict[str, str]:
         """The headers of every request; `initialize` has no version yet, and is sent "without a session ID attached"
         (2025-11-25 basic/transports)."""
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        if self._version is not None and FEATURES[self._version].version_header and not starts:
-            headers["mcp-protocol-version"] = self._version.value
-        if self._session_id is not None and not starts:
-            headers["mcp-session-id"] = self._session_id
-        return headers
+        known = (self.headers, self._version, self._session_id)
+        if starts or self._made[0] != known:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            if starts:
+                return headers
+            if self._version is not None and FEATURES[self._version].version_header:
+                headers["mcp-protocol-version"] = self._version.value
+            if self._session_id is not None:
+                headers["mcp-session-id"] = self._session_id
+            self._made = (dict(self.headers), *known[1:]), headers
+        return self._made[1]
 
     async def _answer(self, response: aiohttp.ClientResponse, request: Request, cursor: Cursor | None) -> None:
         """Hand on what a successful response brings, up to the answer to `request`.
@@ -211,11 +218,10 @@ class HttpTransport:
         """Read the stream of a request; where it ends too early, take it up again if that can be."""
         broken: Exception | None = None
         try:
-            with self._endpoint.translated():
-                if await self._read(response, cursor or Cursor(), request):
-                    return
-        except ConnectionLost as error:
-            broken = error
+            if await self._read(response, cursor or Cursor(), request):
+                return
+        except faults() as error:
+            broken = self._endpoint.translated(error)
         response.close()
         if cursor is None or cursor.id is None:
             text = f"the stream from {self._endpoint.name} ended before the response to {request.method}"

@@ -14,6 +14,7 @@ from .asked import Asked
 
 T = TypeVar("T")
 _FORMAT = 1
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _Question(Wire):
@@ -64,8 +65,7 @@ class Pending(Generic[T]):
         """A call that was not sent. The params are kept as they are now: all rounds send the same, whatever the caller
         does with the object meanwhile. Raises: LocalProtocolError for what JSON cannot carry."""
         try:
-            frozen: dict[str, Any] = {name: msgspec.Raw(encode(value)) for name, value in params.items()}
-            return cls(method, _with_meta(frozen))
+            return cls(method, _with_meta(_members.decode(encode(dict(params)))))
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise LocalProtocolError(INVALID_PARAMS, f"{method} cannot be sent as JSON: {error}") from error
 
@@ -88,6 +88,8 @@ class Pending(Generic[T]):
     def request(self) -> dict[str, Any]:
         """The params of the next request: the caller's, and what this round adds. Nothing of an earlier round stays:
         "They MUST NOT be used for any other request"."""
+        if self._answers is None and self._state is None:
+            return self._frozen
         added: dict[str, Any] = {}
         if self._answers is not None:
             added["inputResponses"] = self._answers
@@ -171,10 +173,12 @@ def _thawed(frozen: Mapping[str, Any], *names: str) -> dict[str, Any]:
     }
 
 
-def _with_meta(frozen: Mapping[str, Any]) -> dict[str, Any]:
+def _with_meta(frozen: dict[str, Any]) -> dict[str, Any]:
     """Params whose `_meta` is an object, or null. Raises: TypeError where it is something else."""
+    if "_meta" not in frozen:
+        return frozen
     thawed = _thawed(frozen, "_meta")
-    if not isinstance(thawed.get("_meta"), dict | None):
+    if not isinstance(thawed["_meta"], dict | None):
         raise TypeError("its _meta is no object")
     return thawed
 

@@ -24,14 +24,19 @@ _GIVEN = {
 }
 """Capability -> what declares it, and its parts."""
 _NOWHERE = f"is the endpoint {USUAL}?"
+LOG_IN = "; give Client(..., auth=OAuth())"
 
 
 async def read_body(response: aiohttp.ClientResponse, limit: int = _LONGEST) -> bytes:
     """The body, or where it is longer than `limit`, more than `limit` bytes of it."""
-    body = bytearray()
-    while len(body) <= limit and (chunk := await response.content.readany()):
-        body += chunk
-    return bytes(body)
+    content = response.content
+    body = await content.readany()
+    if content.at_eof() or len(body) > limit:
+        return body
+    pieces = bytearray(body)
+    while len(pieces) <= limit and (piece := await content.readany()):
+        pieces += piece
+    return bytes(pieces)
 
 
 def refusal(name: str, response: aiohttp.ClientResponse, body: bytes) -> RemoteProtocolError | AuthRequired:
@@ -42,7 +47,7 @@ def refusal(name: str, response: aiohttp.ClientResponse, body: bytes) -> RemoteP
     status = response.status
     challenge = ", ".join(response.headers.getall("www-authenticate", []))
     if status == 401 or (status == 403 and "insufficient_scope" in challenge):
-        return AuthRequired(f"{name} wants credentials (HTTP {status})", challenge)
+        return AuthRequired(f"{name} wants credentials (HTTP {status}){LOG_IN}", challenge)
     message = decode(body)
     if isinstance(message, ErrorResponse):
         return error_of(message, status)

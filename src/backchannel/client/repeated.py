@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from ..protocol.http import encode_value
@@ -10,31 +12,47 @@ from ..protocol.methods import METHODS
 from ..protocol.versions import META_VERSION, Version, is_modern
 
 
-class _Sent(msgspec.Struct):
-    params: dict[str, msgspec.Raw] = {}
+class _Meta(msgspec.Struct):
+    version: Any = msgspec.field(default=None, name=META_VERSION)
 
 
-_sent = msgspec.json.Decoder(_Sent)
+_meta = msgspec.json.Decoder(_Meta)
 
 
-def repeated(message: Message, body: bytes, version: Version | None) -> dict[str, str]:
+def repeated(message: Message, version: Version | None) -> dict[str, str]:
     """The headers for a message; none on a session.
 
-    body: the message as it is sent.  version: the one that was negotiated; until then `_meta` of the message alone
-    says it.
+    version: the one that was negotiated; until then `_meta` of the message alone says it.
     """
     method: str | None = getattr(message, "method", None)
     if method is None or (version is not None and not version.is_modern):
         return {}
-    params = _sent.decode(body).params
-    meta = msgspec.json.decode(params["_meta"]) if "_meta" in params else None
-    stated = meta.get(META_VERSION) if isinstance(meta, dict) else None
-    version_sent = stated if isinstance(stated, str) else version
-    if version_sent is None or not is_modern(version_sent):
+    params = _members(getattr(message, "params", None))
+    stated = _version(params.get("_meta"))
+    sent = stated if isinstance(stated, str) else version
+    if sent is None or not is_modern(sent):
         return {}
-    headers = {"mcp-protocol-version": str(version_sent), "mcp-method": encode_value(method)}
-    name = METHODS[method].name if method in METHODS else None
-    value = msgspec.json.decode(params[name]) if name is not None and name in params else None
+    headers = {"mcp-protocol-version": str(sent), "mcp-method": encode_value(method)}
+    known = METHODS.get(method)
+    value = params.get(known.name) if known is not None and known.name is not None else None
+    if isinstance(value, msgspec.Raw):
+        value = msgspec.json.decode(value)
     if isinstance(value, str):
         headers["mcp-name"] = encode_value(value)
     return headers
+
+
+def _members(params: Any) -> dict[str, Any]:
+    """The members of params, which may be raw, or of a type of the wire."""
+    if isinstance(params, dict):
+        return params
+    raw = params if isinstance(params, msgspec.Raw) else msgspec.json.encode(params)
+    members: Any = msgspec.json.decode(raw)
+    return members if isinstance(members, dict) else {}
+
+
+def _version(meta: Any) -> Any:
+    """The version that `_meta` names."""
+    if isinstance(meta, msgspec.Raw):
+        return _meta.decode(meta).version
+    return meta.get(META_VERSION) if isinstance(meta, dict) else None

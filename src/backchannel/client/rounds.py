@@ -3,7 +3,8 @@ Client Requirements)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -52,7 +53,7 @@ async def go_through(
     Returns the raw result. Raises: RemoteProtocolError, LocalProtocolError, TooManyRounds, what ends the call, and what
     the host's own handlers raise.
     """
-    key = pending.params if cache is not None and _is_modern(connection) and call.method in CACHEABLE else None
+    key = pending.params if cache is not None and connection.modern and call.method in CACHEABLE else None
     changes = 0
     if cache is not None and key is not None:
         if (kept := cache.get(call.method, key)) is not None:
@@ -93,21 +94,20 @@ async def send(
     Raises: as `go_through`, and OutcomeUnknown.
     """
     call.pending = pending
-    modern, is_tool = _is_modern(connection), call.method == "tools/call"
-    if pending.begun and not modern:
+    modern = connection.modern
+    if not modern and pending.begun:
         text = f"{call.method} was begun on the stateless protocol; this server speaks {connection.version}"
         raise LocalProtocolError(INVALID_REQUEST, text)
     params = pending.request()
-
-    async def once() -> msgspec.Raw:
-        if progress is not None:
-            progress.again()
-        if is_tool:
-            return await tools.send(connection, call, params, progress)
-        return await connection.request(call.method, params, call, progress=progress)
-
-    # Of the requests of the specification, all but this one read, or set what they set before.
-    may_repeat = tools.may_repeat(params) if is_tool else call.method in METHODS
+    if call.method == "tools/call":
+        may_repeat = tools.may_repeat(params)
+        once = tools.sender(connection, call, params, progress)
+    else:
+        # Of the requests of the specification, all but that one read, or set what they set before.
+        may_repeat = call.method in METHODS
+        once = partial(connection.request, call.method, params, call, progress=progress)
+    if progress is not None:
+        once = partial(_again, progress, once)
     response = await deliver(connection, call, once, may_repeat=may_repeat)
     if not modern:
         return response
@@ -118,6 +118,11 @@ async def send(
     return pending.next(asked, result.request_state)
 
 
+async def _again(progress: Rising, once: Callable[[], Awaitable[msgspec.Raw]]) -> msgspec.Raw:
+    progress.again()
+    return await once()
+
+
 def raw(result: Any) -> msgspec.Raw:
     """A result as raw JSON, be it one that middleware has made. Raises: LocalProtocolError for what is no JSON."""
     if isinstance(result, msgspec.Raw):
@@ -126,10 +131,6 @@ def raw(result: Any) -> msgspec.Raw:
         return msgspec.Raw(encode(result))
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise LocalProtocolError(INTERNAL_ERROR, f"middleware gave what has no form in JSON: {error}") from error
-
-
-def _is_modern(connection: Connection) -> bool:
-    return connection.version is not None and connection.version.is_modern
 
 
 def _read(raw: msgspec.Raw) -> ReceivedResult:

@@ -31,12 +31,14 @@ from ..protocol.lines import Oversized
 from ..protocol.sse import Event, SSEDecoder
 from ..protocol.versions import FEATURES, Version
 from ..waiter import Waiter
-from .endpoint import Endpoint
+from .endpoint import Endpoint, endpoint_for, headers_of
 from .refusal import read_body, refusal
 from .transport import Lost, Receive, Transport, encoded, is_junk, read, too_large
 
 if TYPE_CHECKING:
     import aiohttp
+
+    from .auth.auth import Auth
 
 logger = logging.getLogger("backchannel.client")
 
@@ -47,8 +49,8 @@ _MODERN = frozenset({HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_VER
 class SseTransport:
     """Carries messages to a server of 2024-11-05, whose event stream is at `url`.
 
-    url, headers, timeout_connect, max_message, session: as for HttpTransport; the `endpoint` event has to come within
-    `timeout_connect` seconds, too.
+    url, headers, timeout_connect, max_message, session, auth: as for HttpTransport; the `endpoint` event has to come
+    within `timeout_connect` seconds, too.
 
     Raises: ConfigurationError.  Specification: 2024-11-05 basic/transports.
     """
@@ -63,13 +65,15 @@ class SseTransport:
         timeout_connect: float = 10.0,
         max_message: int = 64 * 2**20,
         session: aiohttp.ClientSession | None = None,
+        auth: Auth | None = None,
     ):
-        self.headers = dict(headers or {})
+        self.headers = headers_of(headers)
         self._url = url
         self._timeout = timeout_connect
         self._max_message = max_message
         self._session = session
-        self._stream = Endpoint(url, timeout_connect, session)
+        self._auth = auth
+        self._stream = endpoint_for(url, timeout_connect, session, auth)
         self._posts: Endpoint | None = None
         self._version: Version | None = None
         self._receive: Receive | None = None
@@ -88,10 +92,12 @@ class SseTransport:
         self._receive, self._lost = receive, lost
         self._stream.open()
         self._nursery.start(self._run)
-        with anyio.move_on_after(self._timeout):
-            await self._opened.wait()
-            return
-        raise ConnectionFailed(f"{self._stream.name} sent no endpoint event within {self._timeout:g} s")
+        while True:
+            with anyio.move_on_after(self._timeout):
+                await self._opened.wait()
+                return
+            if not self._stream.held:
+                raise ConnectionFailed(f"{self._stream.name} sent no endpoint event within {self._timeout:g} s")
 
     async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
         """POST one message; the response to a request comes on the stream.
@@ -177,7 +183,7 @@ class SseTransport:
         url = _joined(self._url, event.data.decode("utf-8", "replace").strip())
         if url is None or _origin(url) != _origin(self._url):
             raise RemoteProtocolError(0, f"{self._stream.name} wants its messages sent to another server")
-        posts = Endpoint(url, self._timeout, self._session)
+        posts = endpoint_for(url, self._timeout, self._session, self._auth, self._url)
         posts.open()
         self._posts = posts
         self._opened.resolve(None)

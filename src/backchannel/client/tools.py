@@ -5,6 +5,8 @@ server/tools, Output Schema and Tool Annotations)."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -74,12 +76,20 @@ class KnownTools:
 
         params: members as raw JSON.
         """
-        return _text(params.get("name")) in self._repeatable
+        return bool(self._repeatable) and _text(params.get("name")) in self._repeatable
 
     def _warn(self, name: str, what: str) -> None:
         if (name, what) not in self._warned:
             self._warned.add((name, what))
             logger.warning("the tool %.200r %s", name, one_line(what))
+
+    def sender(
+        self, connection: Connection, call: Call, params: dict[str, Any], progress: Progress | None
+    ) -> Callable[[], Awaitable[msgspec.Raw]]:
+        """What sends a `tools/call`: `send`, where there are headers that may matter."""
+        if self._mirrored:
+            return partial(self.send, connection, call, params, progress)
+        return partial(connection.request, call.method, params, call, progress=progress)
 
     async def send(
         self, connection: Connection, call: Call, params: dict[str, Any], progress: Progress | None
@@ -96,17 +106,19 @@ class KnownTools:
         try:
             return await connection.request(call.method, params, call, progress=progress, headers=headers)
         except RemoteProtocolError as error:
-            if error.code != HEADER_MISMATCH or not self._mirrored:
+            if error.code != HEADER_MISMATCH:
                 raise
             again = await self._again(connection, call, params)
             if again in (None, headers):
                 raise
+        call.restart()
         return await connection.request(call.method, params, call, progress=progress, headers=again)
 
     async def _again(self, connection: Connection, call: Call, params: dict[str, Any]) -> dict[str, str] | None:
         """The headers by a new list of the tools; None where there is no such list."""
 
         async def fetch(method: str, page: dict[str, Any]) -> msgspec.Raw:
+            call.restart()
             return await connection.request(method, page, call)
 
         listing: Listing[Tool] = Listing(fetch, "tools/list", ListToolsResult, "tools", self.take)
@@ -118,7 +130,7 @@ class KnownTools:
         return self._mirror(params)
 
     def _mirror(self, params: dict[str, Any]) -> dict[str, str]:
-        headers = self._headers.get(_text(params.get("name")))
+        headers = self._headers.get(_text(params.get("name"))) if self._headers else None
         if not headers:
             return {}
         arguments = msgspec.json.decode(params.get("arguments") or b"{}")
