@@ -7,6 +7,7 @@ from backchannel import testing
 NAMES = {
     *("connect", "check", "replaying", "Report", "Transcript", "FakeClock"),
     *("People", "ScriptError", "Answer", "accept", "decline", "cancel", "say", "never", "garbage", "error"),
+    *("AuthServer", "Misbehaviour"),
 }
 
 

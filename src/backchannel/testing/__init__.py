@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .answer import garbage as garbage
     from .answer import never as never
     from .answer import say as say
+    from .auth.misbehaviour import Misbehaviour as Misbehaviour
+    from .auth.server import AuthServer as AuthServer
     from .clock import FakeClock as FakeClock
     from .connection import connect as connect
     from .determinism import Report as Report
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "answer": ("Answer", "accept", "cancel", "decline", "error", "garbage", "never", "say"),
+    "auth": ("AuthServer", "Misbehaviour"),
     "clock": ("FakeClock",),
     "connection": ("connect",),
     "determinism": ("Report", "check"),
