@@ -8,6 +8,8 @@ from .targets import ROWS, Row, Target, Up, reached
 
 PAGE = HERE.parent / "docs" / "performance.md"
 PICTURES = PAGE.with_suffix("")
+NOTES = HERE / "notes.md"
+"""Where the time goes, by profiles: written by hand."""
 _ABOUT = """# What it costs
 
 Written by `make bench`; `make bench-quick` prints the same table from shorter runs. Absolute figures move with the
@@ -105,7 +107,8 @@ def markdown(samples: Samples, runs: str, charts: list[Chart]) -> str:
     rest = "\n## Missed in this run\n\n" + "".join(f"- {title}\n" for title in missed) if missed else ""
     curves = "".join(f"\n![{chart.title}: {_in_words(chart)}]({PICTURES.name}/{chart.name}.svg)\n" for chart in charts)
     growth = f"\n## How cost grows\n\nBoth axes are logarithmic.\n{curves}" if charts else ""
-    return _ABOUT.format(machine=describe(), runs=runs) + "\n".join(lines) + "\n" + rest + growth
+    notes = "\n" + NOTES.read_text(encoding="utf-8")
+    return _ABOUT.format(machine=describe(), runs=runs) + "\n".join(lines) + "\n" + rest + notes + growth
 
 
 def _in_words(chart: Chart) -> str:
