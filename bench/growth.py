@@ -87,10 +87,15 @@ def streams(seconds: float, scale: float) -> list[Chart]:
 
 
 async def _with_streams(server: HttpServer, steps: list[int], seconds: float) -> Points:
+    """The points of a curve. It ends where the server opens no more."""
     points: Points = []
     held: list[Any] = []
     for step in steps:
-        held += await open_streams(server, [LISTEN] * (step - len(held)), b"acknowledged")
+        try:
+            held += await open_streams(server, [LISTEN] * (step - len(held)), b"acknowledged")
+        except (TimeoutError, OSError):
+            print(f"{server.contender.title} opens no {step} streams", file=sys.stderr)
+            break
         points.append((step, await asyncio.to_thread(_cpu, server, seconds)))
     return points
 

@@ -66,6 +66,8 @@ def app_at(server: Server, address: str, workers: int, **options: Any) -> HttpAp
         raise ConfigurationError("sessions need workers=1, or a fleet= to live in: else a session lives in one process")
     if workers > 1 and isinstance(server.state.store, MemoryStateStore):
         raise ConfigurationError("a MemoryStateStore is for one process: workers need a store that they share")
+    if workers > 1 and isinstance(getattr(options.get("auth"), "store", None), MemoryStateStore):
+        raise ConfigurationError("a proof of DPoP is good once: workers need a DPoP(store=...) that they share")
     if not is_loopback(parse(address)[0]):
         options.setdefault("allowed_hosts", ["*"])
     return http_app(server, **options)

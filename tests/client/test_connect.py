@@ -497,8 +497,8 @@ async def test_auto_over_http_falls_back(stub: str) -> None:
                 for _ in range(2):
                     assert [tool async for tool in client.tools()] == []
             posts = [method for method in server.seen if method not in ("GET", "DELETE")]
-    expected = ["server/discover", "initialize", "notifications/initialized", "tools/list", "tools/list"]
-    assert posts == expected
+    probes = ["server/discover"] * (2 if "event stream" in stub else 1)  # a response that is lost is asked for again
+    assert posts == [*probes, "initialize", "notifications/initialized", "tools/list", "tools/list"]
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -541,6 +541,26 @@ async def test_a_journal_that_is_out_of_reach_does_not_use_the_state_up() -> Non
         assert text(await client.call("pay", {"amount": 3}, **last)) == "paid 3 yes" and runs == [1, 2, 3]
 
 
+async def test_a_claim_of_which_nobody_knows_whether_it_was_made_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Store(MemoryStateStore):
+        fails = False
+
+        async def add(self, key: str, value: bytes, ttl: float) -> bool:
+            added = await super().add(key, value, ttl)
+            if self.fails:
+                raise OSError
+            return added
+
+    monkeypatch.setattr("backchannel.server.single_use.WAIT", 0)
+    store, runs = Store(), list[int]()
+    async with driver(shop(store, runs)) as client:
+        last = await until_last(client)
+        store.fails = True
+        assert "error" in await client.call("pay", {"amount": 3}, **last)
+        store.fails = False
+        assert text(await client.call("pay", {"amount": 3}, **last)) == "paid 3 yes" and runs == [1, 2, 3]
+
+
 async def test_another_spelling_of_a_token_is_the_same_state() -> None:
     class Loose(Kms):
         def open(self, sealed: bytes) -> bytes:

@@ -51,7 +51,7 @@ class Guarded:
         self.app = http_app(self._server(), path=path)
         self.seen: list[Seen] = []
         self.scopes: dict[str, str] = {}
-        self.open: set[str] = set()
+        self.free: set[str] = set()
         self.forbidden: set[str] = set()
         self.refuse: Callable[[Seen], bool] = lambda seen: False
         self.metadata: dict[str, Any] = {}
@@ -123,7 +123,7 @@ class Guarded:
 
     def _admit(self, seen: Seen) -> tuple[int, str]:
         metadata = f'resource_metadata="{self.origin}/.well-known/oauth-protected-resource{self.path}"'
-        if seen.name in self.open and not seen.token:
+        if seen.name in self.free and not seen.token:
             return 0, ""
         access = self.auth.tokens.access(seen.token)
         if access is None or access.expires <= self.clock() or self.refuse(seen):

@@ -261,7 +261,7 @@ async def test_where_nobody_can_log_in_the_error_says_so(guarded: Guarded, clock
 
 
 async def test_a_login_that_is_refused_is_said_to_all_who_wait(guarded: Guarded, clock: Clock, person: Person) -> None:
-    guarded.open = {"server/discover"}
+    guarded.free = {"server/discover"}
     guarded.auth.misbehaviour = Misbehaviour(refuse="access_denied")
     errors: list[LoginFailed] = []
 
@@ -300,7 +300,7 @@ async def test_the_clocks_stand_still_while_somebody_logs_in(
 
 
 async def test_a_server_that_wants_no_token_for_the_beginning(guarded: Guarded, clock: Clock, person: Person) -> None:
-    guarded.open = {"initialize", "notifications/initialized", "server/discover"}
+    guarded.free = {"initialize", "notifications/initialized", "server/discover"}
     with anyio.fail_after(BOUND):
         for version in VERSIONS:
             person.visits.clear()
@@ -311,7 +311,7 @@ async def test_a_server_that_wants_no_token_for_the_beginning(guarded: Guarded, 
 
 
 async def test_the_end_of_a_client_is_the_end_of_its_login(guarded: Guarded, clock: Clock, person: Person) -> None:
-    guarded.open = {"server/discover"}
+    guarded.free = {"server/discover"}
     shown = anyio.Event()
 
     async def wait() -> None:

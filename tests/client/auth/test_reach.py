@@ -18,7 +18,7 @@ NOWHERE, MACHINE, NETWORK, INTERNET = Distance
         *((one, INTERNET) for one in ("93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34")),
         *((one, NETWORK) for one in ("10.0.0.1", "172.16.5.4", "192.168.1.1", "100.64.0.1", "fd00::1", "0.1.2.3")),
         *((one, NETWORK) for one in ("::ffff:10.0.0.1", "2002:0a00:0001::1", "198.18.0.1", "240.0.0.1")),
-        *((one, NETWORK) for one in ("64:ff9b::10.0.0.1", "64:ff9b:1::1")),
+        *((one, NETWORK) for one in ("64:ff9b::10.0.0.1",)),
         *((one, MACHINE) for one in ("64:ff9b::127.0.0.1",)),
         *((one, INTERNET) for one in ("64:ff9b::93.184.216.34",)),
         *((one, MACHINE) for one in ("127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1")),

@@ -5,7 +5,8 @@ from typing import Any
 import anyio
 import pytest
 
-from backchannel import ConfigurationError, MemoryStateStore, Principal
+from backchannel import ConfigurationError, MemoryStateStore, Principal, Server
+from backchannel.running import app_at
 from backchannel.server.auth import dpop
 from backchannel.server.auth.bearer import BearerAuth
 from backchannel.server.auth.dpop import DPoP
@@ -263,3 +264,14 @@ async def test_a_proof_is_over_when_its_time_is() -> None:
     bound = Bound(max_age=60)
     assert await bound.ask(bound.proof(iat=NOW - 90)) == "invalid_dpop_proof"
     assert await bound.ask(bound.proof(iat=NOW - 89)) == "ada"
+
+
+def test_processes_have_to_share_what_was_used() -> None:
+    class Shared:
+        async def add(self, key: str, value: bytes, ttl: float) -> bool:
+            return True
+
+    for proofs, workers in ((DPoP(), 1), (DPoP(store=Shared()), 2)):  # type: ignore[arg-type]
+        app_at(Server("shop"), "127.0.0.1:0", workers, auth=AuthorizationServer().auth(dpop=proofs))
+    with pytest.raises(ConfigurationError, match="workers need a DPoP"):
+        app_at(Server("shop"), "127.0.0.1:0", 2, auth=AuthorizationServer().auth(dpop=DPoP()))

@@ -206,3 +206,13 @@ async def test_a_token_that_the_issuer_chokes_on_stops_no_other() -> None:
         assert isinstance(denied, Denied) and denied.status == 503
         assert isinstance(await auth.admit(*request("t")), Principal)
     assert there.asked == ["odd", f"POST {INTROSPECT}"]
+
+
+async def test_tokens_that_are_made_up_drive_out_none_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backchannel.server.auth.remembered._MOST", 3)
+    there = server()
+    auth = there.auth(introspection=asking(endpoint=INTROSPECT))
+    for number in range(10):
+        assert isinstance(await auth.admit(*request("used")), Principal)
+        await auth.admit(*request(f"t{number}"))
+    assert len(there.asked) == 11

@@ -20,6 +20,7 @@ from ...protocol.http import Call, Headers, Legacy
 from ...protocol.jsonrpc import ErrorObject, ErrorResponse, Request, RequestId
 from ..exchange import Principal
 from ..options import instance, listed, number
+from ..state_store import StateStore
 from ..tools import Tools
 from .credentials import read_credentials
 from .dpop import DPoP
@@ -98,6 +99,11 @@ class BearerAuth:
             clock=clock,
         )
         self._document = _document(names, self.scopes, dpop, metadata or {}) if names else None
+
+    @property
+    def store(self) -> StateStore | None:
+        """Where proofs are remembered; None where there are none."""
+        return self._dpop.store if self._dpop is not None else None
 
     # Who it is, and what they may do.
 

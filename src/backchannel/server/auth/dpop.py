@@ -56,7 +56,7 @@ class DPoP:
         self.algorithms = check_algorithms(algorithms)
         self._max_age = max_age
         self._nonces = nonces
-        self._store = store if store is not None else MemoryStateStore(max_size=_MOST)
+        self.store = store if store is not None else MemoryStateStore(max_size=_MOST)
 
     async def check(
         self, proof: str | None, method: str, url: str, token: str, thumbprint: str, now: float, leeway: float
@@ -93,7 +93,7 @@ class DPoP:
         """Whether a proof was not used before. Raises: Unavailable where the store fails."""
         try:
             with anyio.fail_after(PATIENCE):
-                return await self._store.add(name, b"1", ttl)
+                return await self.store.add(name, b"1", ttl)
         except Exception as error:
             logger.error("the store of proofs failed", exc_info=error)
             raise Unavailable("whether a proof was used before cannot be found out") from error

@@ -34,6 +34,7 @@ class Remembered:
         if self._clock() >= until:
             del self._verdicts[key]
             return None
+        self._verdicts.move_to_end(key)  # what is used stays, however many tokens are made up
         if isinstance(verdict, Principal):
             return verdict
         raise type(verdict)(str(verdict))
@@ -47,7 +48,7 @@ class Remembered:
         return lock
 
     def put(self, token: str, verdict: Verdict, until: float) -> None:
-        """Keep a verdict until then, or until there are too many."""
+        """Keep a verdict until then, or until there are too many that were used later."""
         self._verdicts[_digest(token)] = verdict, until
         if len(self._verdicts) > _MOST:
             self._verdicts.popitem(last=False)

@@ -167,7 +167,10 @@ class HttpApp:
         self, scope: Scope, headers: Headers, principal: Principal | None, receive: Receive, send: Send
     ) -> Serving | None:
         limit = self.server.limits.message
-        body = await _body(headers, receive, limit)
+        message = await receive()
+        body: bytes | int | None = message.get("body", b"")
+        if message["type"] != "http.request" or message.get("more_body") or len(message["body"]) > limit:
+            body = await _body(headers, message, receive, limit)
         if body is None:
             logger.debug("the client left before its body was whole")
             return None
@@ -190,8 +193,8 @@ class HttpApp:
     def _denied(
         self, verdict: Call | Legacy, principal: Principal | None, scope: Scope, headers: Headers
     ) -> Denied | None:
-        """What is answered where tools need scopes that were not granted. Without `auth` nobody has any; such tools were
-        registered after the app was made, or it would not have been."""
+        """What is answered where tools need scopes that were not granted. Without `auth` nobody has any; such tools
+        were registered after the app was made, or it would not have been."""
         if self._auth is not None and principal is not None:
             return self._auth.permits(verdict, self.server.tools, principal, scope, headers)
         wanted = needed(verdict, self.server.tools, None)
@@ -251,7 +254,8 @@ class HttpApp:
         session.readings.append(reading)
         try:
             with anyio.CancelScope() as scope:
-                watch = Watch(asyncio.get_running_loop(), receive, gone)
+                watch = Watch(receive, gone)
+                watch.begin(asyncio.get_running_loop())
                 try:
                     size = await send_events(send, reading, self.server.limits.keep_alive)
                     session.sent(reading, size)
@@ -261,15 +265,17 @@ class HttpApp:
             session.readings.remove(reading)
 
 
-async def _body(headers: Headers, receive: Receive, limit: int) -> bytes | int | None:
-    """The whole body; its size so far if it is larger than `limit`; None if the client left."""
+async def _body(
+    headers: Headers, message: MutableMapping[str, Any], receive: Receive, limit: int
+) -> bytes | int | None:
+    """The whole body, of which `message` is the beginning; its size so far if it is larger than `limit`; None if the
+    client left."""
     announced = headers.get("content-length") or ""
     if announced.isdecimal() and int(announced) > limit:
         return int(announced)
     chunks: list[bytes] = []
     size = 0
     while True:
-        message = await receive()
         if message["type"] != "http.request":
             return None
         chunk: bytes = message.get("body", b"")
@@ -277,8 +283,9 @@ async def _body(headers: Headers, receive: Receive, limit: int) -> bytes | int |
         if size > limit:
             return size
         if not message.get("more_body"):
-            return b"".join([*chunks, chunk]) if chunks else chunk
+            return b"".join([*chunks, chunk])
         chunks.append(chunk)
+        message = await receive()
 
 
 async def _fail(send: Send, status: int, text: str, code: int = INVALID_REQUEST) -> None:

@@ -33,7 +33,7 @@ from ..failures import answer_cancelled
 from ..session import Session
 from ..streams import EventStream
 from .reply import Reply
-from .responses import Receive, Send, Watch, send_json
+from .responses import Receive, Send, Watch, Watches, send_json
 from .session import HttpSession
 from .sessions import Sessions
 
@@ -54,7 +54,7 @@ class Posts:
         self._limits = dispatcher.server.limits
         self._running: dict[Exchange, Reply] = {}
         self._one_ended: asyncio.Event | None = None
-        self._loop = asyncio.get_running_loop()
+        self.watches = Watches()
 
     def serve(
         self, post: Call | Legacy, principal: Principal | None, receive: Receive, send: Send
@@ -149,7 +149,7 @@ class Posts:
         if not answers and not exchanges:
             return await send_json(send, 202, None)
         self._running.update(dict.fromkeys(exchanges, reply))
-        watch = Watch(self._loop, receive, gone, reply.begin if reply.streams else None, self._limits.keep_alive)
+        watch = self.watches.add(Watch(receive, gone, reply.begin if reply.streams else None, self._limits.keep_alive))
         try:
             try:
                 answers += await serve_all(self._dispatcher, session, exchanges)
@@ -213,7 +213,7 @@ class Posts:
             session.peer.serve(id, exchange)
         exchange.can_stream = reply.streams
         self._running[exchange] = reply
-        watch = Watch(self._loop, receive, gone, reply.begin if reply.streams else None, self._limits.keep_alive)
+        watch = self.watches.add(Watch(receive, gone, reply.begin if reply.streams else None, self._limits.keep_alive))
         lost: BaseException | None = None
         try:
             try:

@@ -148,14 +148,12 @@ def _event(message: Message, reading: Reading) -> bytes:
 
 
 class Watch:
-    """Runs `gone` if the client leaves before `disarm`, and calls `quiet` once that many seconds have passed.
+    """Runs `gone` if the client leaves before `disarm`, and calls `quiet` once that many seconds have passed."""
 
-    It begins a moment later, so that a call which is answered at once does not pay for it.
-    """
+    __slots__ = ("_gone", "_handle", "_quiet", "_receive", "_seconds", "_task", "armed")
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
         receive: Receive,
         gone: Callable[[], Awaitable[None]],
         quiet: Callable[[], None] | None = None,
@@ -166,13 +164,15 @@ class Watch:
         self._quiet = quiet
         self._seconds = seconds
         self._task: asyncio.Task[None] | None = None
-        self._loop = loop
-        self._handle: asyncio.Handle = loop.call_later(_MOMENT, self._begin)
+        self._handle: asyncio.Handle | None = None
+        self.armed = True
 
-    def _begin(self) -> None:
-        self._task = self._loop.create_task(self._wait())
-        if self._quiet is not None:
-            self._handle = self._loop.call_later(self._seconds, self._quiet)
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin, if it is not over by now."""
+        if self.armed:
+            self._task = loop.create_task(self._wait())
+            if self._quiet is not None:
+                self._handle = loop.call_later(self._seconds, self._quiet)
 
     async def _wait(self) -> None:
         try:
@@ -184,7 +184,29 @@ class Watch:
 
     def disarm(self) -> None:
         """Stop watching."""
-        self._handle.cancel()
+        self.armed = False
+        if self._handle is not None:
+            self._handle.cancel()
         if self._task is not None:
             self._task.cancel()
             self._task = None  # which knows the watch
+
+
+class Watches:
+    """Begins watches a moment later, with one timer for all, so that calls which are answered at once pay for none."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[Watch] = []
+
+    def add(self, watch: Watch) -> Watch:
+        """Have it begin soon."""
+        if not self._waiting:
+            self._loop.call_later(_MOMENT, self._begin)
+        self._waiting.append(watch)
+        return watch
+
+    def _begin(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for watch in waiting:
+            watch.begin(self._loop)
