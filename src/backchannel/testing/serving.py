@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 
 from ..errors import ConfigurationError
+from ..server.http.app import HttpApp
 from ..server.http.listen import bind
 
 _CLOSING = 5.0  # seconds for connections to close
@@ -38,7 +39,7 @@ async def serving(
         raise ConfigurationError("serving HTTP needs the extra: pip install 'backchannel[http]'") from error
     with listener or bind("127.0.0.1", 0) as listener:
         app = make(origin(listener)) if make is not None else app
-        if hasattr(app, "open"):
+        if isinstance(app, HttpApp):
             await app.open()  # uvicorn would keep to itself what it raises
         config = uvicorn.Config(app, lifespan="auto", ws="none", http="auto", log_config=None, access_log=False)
         config.load()
@@ -64,7 +65,7 @@ def origin(listener: socket.socket) -> str:
 async def _end(web: Any, app: Any) -> None:
     """Close what listens and what is open. uvicorn's own end waits for ticks, that is, for real time."""
     try:
-        if hasattr(app, "close"):
+        if isinstance(app, HttpApp):
             await app.close()  # ends streams, which would be waited for
     finally:
         for server in web.servers:
