@@ -1,5 +1,5 @@
-"""What does not grow: how many Python functions run for a list, however long it is, and for each who is told of a
-change."""
+"""What does not grow: how many Python functions run for a call and for a list, however many tools there are, and for
+each who is told of a change."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from backchannel import Server, http_app
-from tests.gates.test_call_counts import MODERN, Post, count
+from tests.gates.test_call_counts import MODERN, Post, count, modern_post
 
 LIST = 35
 """At most, for a list that was asked for before."""
@@ -66,6 +66,27 @@ def test_a_list_costs_the_same_however_long_it_is() -> None:
     few, many = cost(1), cost(100)
     assert many.total() <= few.total() + 1, listing(many - few)
     assert few.total() <= LIST, listing(few)
+
+
+def test_a_call_costs_the_same_however_many_tools_there_are() -> None:
+    def cost(tools: int) -> Counter[str]:
+        server = Server("test")
+
+        @server.tool
+        async def add(a: int, b: int) -> int:
+            return a + b
+
+        for number in range(tools):
+            server.add_tool(lambda: "", name=f"t{number}")
+
+        async def measure(app: Any) -> Counter[str]:
+            post = modern_post("add", {"a": 1, "b": 2})
+            assert (await post.result(app))["structuredContent"] == 3
+            return await count(lambda: post.to(app))
+
+        return run(server, measure)
+
+    assert cost(0) == cost(200)
 
 
 def test_each_who_is_told_costs_little() -> None:
