@@ -117,7 +117,10 @@ def _auth(server: Server, auth: BearerAuth | None, verify: Verify | None) -> Bea
     if auth is None and verify is None:
         scoped = [repr(name) for name, tool in server.tools.handlers.items() if tool.scopes]
         if scoped:
-            raise ConfigurationError(f"{', '.join(scoped)} need scopes, so http_app() needs auth=BearerAuth(...)")
+            raise ConfigurationError(
+                f"tools need scopes that nobody would check: {', '.join(scoped)}; make an app with "
+                "http_app(server, auth=BearerAuth(...)), and serve it with uvicorn"
+            )
         return None
     from .server.auth.bearer import BearerAuth
 

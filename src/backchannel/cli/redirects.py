@@ -56,5 +56,6 @@ class Nobody:
     @asynccontextmanager
     async def listen(self, wanted: str | None) -> AsyncIterator[Listening]:
         """Raises: LoginFailed."""
-        raise LoginFailed(f"the server wants a login: run backchannel login {shlex.quote(self._url)}")
+        command = f"backchannel login {shlex.quote(self._url)}"
+        raise LoginFailed(f"the server wants a login: run {command} (with --scope, if that did not suffice)")
         yield

@@ -12,7 +12,7 @@ from ..client.transport import Transport
 from ..errors import ConfigurationError
 from ..memory import MemoryTransport
 from ..server.server import Server
-from ..targets import resolve
+from ..targets import maker, resolve
 from .clock import FakeClock
 from .people import People, Script
 from .pipes import PipeTransport
@@ -68,7 +68,7 @@ async def connect(
             made = instances(_REPLAY[replay](server), replicas, clock)
             transports = [await _transport(wire, one, stack) for one in made]
         elif (wire, replay, replicas, clock) == ("memory", "wire", 1, None):
-            transports = [resolve(server)]
+            transports = [maker(server, options.pop("headers", None), options.pop("auth", None))()]
         else:
             raise ConfigurationError("wire, replay, replicas and clock are for a Server object")
         if transcript is not None:

@@ -12,6 +12,7 @@ from backchannel.client.auth.private_key import PrivateKey
 from backchannel.client.auth.signing import SigningKey
 from backchannel.client.auth.steps import Token
 from backchannel.errors import ConfigurationError, LoginFailed
+from backchannel.testing.auth.metadata import metadata
 from backchannel.testing.auth.misbehaviour import Misbehaviour
 from backchannel.testing.auth.server import AuthServer
 from tests.client.auth.world import METADATA, SERVER, World, fetched, refused, too_narrow
@@ -133,8 +134,24 @@ def test_but_not_for_another_redirect() -> None:
     assert world.urls.count("https://auth.test/register") == 2
 
 
-def test_nor_for_scopes_that_it_does_not_have() -> None:
+def test_more_scopes_make_no_other_client_where_the_authorization_server_says_which_it_has() -> None:
+    """What belongs to the client, such as a session, would not belong to another."""
     world = World({"scopes_supported": ["read"]}, scopes=["read", "write"])
+    token = login(world)
+    world.run(OAuth().obtain(too_narrow("write", token)))
+    assert world.urls.count("https://auth.test/register") == 1
+
+
+def untold(world: World) -> World:
+    """The same, where the authorization server does not say which scopes it has."""
+    told = metadata(world.auth)
+    del told["scopes_supported"]
+    world.pages["https://auth.test/.well-known/oauth-authorization-server"] = told
+    return world
+
+
+def test_nor_for_scopes_that_it_does_not_have() -> None:
+    world = untold(World({"scopes_supported": ["read"]}, scopes=["read", "write"]))
     token = login(world)
     world.run(OAuth().obtain(too_narrow("write", token)))
     assert json.loads(world.fetched[-2].body)["scope"] == "read write"
@@ -142,7 +159,7 @@ def test_nor_for_scopes_that_it_does_not_have() -> None:
 
 def test_servers_with_one_authorization_server_do_not_disturb_each_other() -> None:
     """Each token is refreshed by the client that it was issued to, whoever has registered meanwhile."""
-    world = World(scopes=["one", "two"])
+    world = untold(World(scopes=["one", "two"]))
     other = "https://other.test/mcp"
     world.pages["https://other.test/.well-known/oauth-protected-resource/mcp"] = {
         "resource": other,

@@ -63,8 +63,9 @@ def register(
     """Dynamic Client Registration (RFC 7591). Deprecated, for authorization servers that know no client ID metadata
     documents.
 
-    scopes: that are about to be asked for; those that the server supports are registered too, for later.  earlier:
-    those of the registration that this one takes the place of: other MCP servers may need them.
+    scopes: that are about to be asked for; those that either server supports are registered too, for later: another
+    registration is another client, and what belongs to this one would not be its.  earlier: those of the registration
+    that this one takes the place of: other MCP servers may need them.
 
     Raises: LoginFailed.
     """
@@ -74,7 +75,7 @@ def register(
         raise LoginFailed(text)
     supported = issuer.token_endpoint_auth_methods_supported
     method = next((one for one in _METHODS if supported is None or one in supported), _METHODS[0])
-    scopes = tuple(dict.fromkeys([*scopes, *(found.scopes or ()), *earlier]))
+    scopes = tuple(dict.fromkeys([*scopes, *(found.scopes or ()), *(issuer.scopes_supported or ()), *earlier]))
     wanted = {
         "client_name": name,
         "redirect_uris": [redirect_uri],
