@@ -20,7 +20,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from .client import transport as client
 from .client.transport import Lost, Receive
-from .errors import INTERNAL_ERROR, ConnectionFailed, ConnectionLost, LocalProtocolError
+from .errors import INTERNAL_ERROR, ConnectionFailed, ConnectionLost, LocalProtocolError, UnsupportedVersion
 from .nursery import Nursery, on_asyncio
 from .protocol.jsonrpc import (
     ErrorObject,
@@ -34,15 +34,15 @@ from .protocol.jsonrpc import (
     encode,
     encode_anyway,
 )
-from .protocol.methods import Direction, lookup
-from .protocol.types.requests import RequestParams
-from .protocol.versions import Version, parse
+from .protocol.versions import Version
 from .server import channel as server
 from .server.dispatch import Dispatcher, start
-from .server.exchange import ClientInfo, Exchange, serving
+from .server.exchange import Exchange, serving
 from .server.failures import answer_cancelled
 from .server.outbox import encoded
 from .server.server import Server
+from .server.session import Session
+from .server.streams import EventStream
 from .waiter import Waiter
 
 logger = logging.getLogger("backchannel")
@@ -79,6 +79,7 @@ class _Calls:
         self._dispatcher = dispatcher
         self._receive = receive
         self._context = copy_context()
+        self._session = Session(EventStream())  # which none of them belongs to
         self._running: dict[asyncio.Task[Outcome], Exchange] = {}
         self._turn = 0
         self._over = False
@@ -86,25 +87,14 @@ class _Calls:
 
     def read(self, request: Request) -> Exchange | None:
         """The exchange for a request that can be served so."""
-        methods = self._dispatcher.server.methods
-        method = methods.get(request.method)
-        if method is None or method.standing or self._over:
+        if self._over:
             return None
         try:
-            raw = msgspec.Raw(encode(request.params))
-            params = method.read(raw)
-        except _NOT_JSON:  # a DecodeError is one, too
+            sent = Request(request.id, request.method, msgspec.Raw(encode(request.params)))
+            exchange = server.read(sent, self._session, self, self._dispatcher.server.methods)
+        except (LocalProtocolError, UnsupportedVersion, *_NOT_JSON):  # the channel says what is wrong
             return None
-        if not isinstance(params, RequestParams):
-            return None
-        meta = params.meta
-        version = parse(meta.version or "")
-        if version is None or not version.is_modern or meta.client_capabilities is None:
-            return None
-        if lookup(request.method, version, Direction.CLIENT, methods) is None:
-            return None
-        client = ClientInfo(meta.client_info, meta.client_capabilities)
-        return Exchange(Request(request.id, request.method, raw), method, params, version, client, self)
+        return exchange if exchange.version.is_modern and not exchange.method.standing else None
 
     async def serve(self, exchange: Exchange) -> None:
         """Serve it, and give its response to the client."""

@@ -12,51 +12,18 @@ import anyio
 import httpx2
 import pytest
 from mcp.client import Client
-from mcp.client.auth import OAuthClientProvider, TokenStorage
+from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 
-from backchannel import BearerAuth, Context, Server, http_app
+from backchannel import BearerAuth, http_app
 from backchannel.server.http.listen import bind
 from backchannel.testing.auth import AuthServer, serving
+from tests.interop.auth.official_client import Storage
+from tests.server.auth.bank import bank
 
 pytestmark = pytest.mark.anyio
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
-
-
-class Kept(TokenStorage):
-    """Keeps tokens in memory."""
-
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-        self.client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
-
-
-def bank() -> Server:
-    server = Server("bank")
-
-    @server.tool
-    async def whoami(ctx: Context) -> str:
-        assert ctx.principal is not None
-        return ctx.principal.subject
-
-    @server.tool(scopes=["pay"])
-    async def pay() -> str:
-        return "paid"
-
-    return server
 
 
 @asynccontextmanager
@@ -84,7 +51,7 @@ def provider(there: AuthServer, url: str) -> OAuthClientProvider:
 
     redirects: list[Any] = ["http://127.0.0.1:1/callback"]
     metadata = OAuthClientMetadata(redirect_uris=redirects, client_name="sdk", token_endpoint_auth_method="none")
-    return OAuthClientProvider(url, metadata, Kept(), visit, returned)
+    return OAuthClientProvider(url, metadata, Storage(), visit, returned)
 
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])

@@ -6,26 +6,12 @@ import aiohttp
 import anyio
 import pytest
 
-from backchannel import BearerAuth, Client, Context, DPoP, Loopback, OAuth, Server, http_app
+from backchannel import BearerAuth, Client, DPoP, Loopback, OAuth, http_app
 from backchannel.server.http.listen import bind
 from backchannel.testing.auth import AuthServer, serving
+from tests.server.auth.bank import bank
 
 pytestmark = pytest.mark.anyio
-
-
-def bank() -> Server:
-    server = Server("bank")
-
-    @server.tool
-    async def whoami(ctx: Context) -> str:
-        assert ctx.principal is not None
-        return ctx.principal.subject
-
-    @server.tool(scopes=["pay"])
-    async def pay() -> str:
-        return "paid"
-
-    return server
 
 
 @pytest.mark.parametrize("dpop", [False, True], ids=["bearer", "dpop"])
