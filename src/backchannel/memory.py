@@ -37,7 +37,7 @@ from .protocol.jsonrpc import (
 from .protocol.versions import Version
 from .server import channel as server
 from .server.dispatch import Dispatcher, start
-from .server.exchange import Exchange, serving
+from .server.exchange import Exchange
 from .server.failures import answer_cancelled
 from .server.outbox import encoded
 from .server.server import Server
@@ -98,12 +98,14 @@ class _Calls:
 
     async def serve(self, exchange: Exchange) -> None:
         """Serve it, and give its response to the client."""
-        await anyio.lowlevel.checkpoint_if_cancelled()
+        await self.drain()
         if len(self._running) >= self._dispatcher.server.limits.in_flight:
             error = ErrorObject(INTERNAL_ERROR, "too many requests in flight on this connection")
             return self._receive(ErrorResponse(exchange.request.id, error))
         context = self._context.copy()
-        context.run(serving.set, exchange)
+        outcome = context.run(server.at_once, self._dispatcher, exchange)
+        if outcome is not None:
+            return self._receive(_passed(outcome))
         # In a task of its own: who cancels that does not cancel the client's, nor the other way round but by the
         # exchange's scope, which leaves shielded work alone. That may go on when the client has left.
         task = asyncio.get_running_loop().create_task(self._dispatcher(exchange), context=context)

@@ -35,15 +35,15 @@ CALLS = 10  # that are counted
 
 # What runs at most for one call, or one round of a call. The official SDK needs 730 for the first, and 60 is the goal.
 LIMITS = {
-    "modern": 56,
-    "legacy": 86,
-    "question": 138,
-    "answer": 131,
-    "reverse": 342,
-    "stdio": 70,
+    "modern": 31,
+    "legacy": 60,
+    "question": 140,
+    "answer": 133,
+    "reverse": 344,
+    "stdio": 51,
     "client-modern": 98,
     "client-legacy": 122,
-    "in-process": 113,
+    "in-process": 84,
 }
 GARBAGE = 0
 """Objects in cycles that a call leaves to the garbage collector, whose pauses are what a slow call waits for; 0 is the

@@ -24,6 +24,7 @@ BROAD: dict[str, str] = {
     "backchannel.server.state": "around the author's codec",
     "backchannel.server.question": "around the author's questions that were gathered",
     "backchannel.server.dispatch": "around the author's handler",
+    "backchannel.server.handler": "around the author's function",
     "backchannel.server.auth.dpop": "around the operator's store of proofs",
     "backchannel.server.http.app": "around the author's lifespan",
     "backchannel.server.http.fleet": "around the operator's store and bus",

@@ -132,8 +132,12 @@ class _Reader:
                 while self._scope is scope and not self._stopped and (self._due or await self._receive()):
                     self._outbox.held = True
                     exchange = self._due.popleft()
+                    context = copy_context()
+                    if (response := context.run(at_once, self._dispatcher, exchange)) is not None:
+                        self._answer(exchange, response)
+                        continue
                     waits = self._hand_over if exchange.method.cancellable else self._outbox.release
-                    await apart(copy_context(), self._serve(exchange), waits)
+                    await apart(context, self._serve(exchange), waits)
                     if cancelling():
                         await anyio.lowlevel.checkpoint()  # where it arrives, if it has not yet
                         break
@@ -208,13 +212,21 @@ class _Reader:
             self._outbox.append(Answers(answers))
 
     async def _serve(self, exchange: Exchange) -> None:
-        serving.set(exchange)
         try:
             response = await self._dispatcher(exchange)
         except anyio.get_cancelled_exc_class():
             response = answer_cancelled(exchange)
+        self._answer(exchange, response)
+
+    def _answer(self, exchange: Exchange, response: Outcome) -> None:
         if self._session.peer.finish(exchange.request.id, exchange):
             self._outbox.append(response)
+
+
+def at_once(dispatcher: Dispatcher, exchange: Exchange) -> Outcome | None:
+    """See Dispatcher.at_once. Run it, and what comes of the exchange if this gives None, in a context of its own."""
+    serving.set(exchange)
+    return dispatcher.at_once(exchange)
 
 
 def _never() -> bool:

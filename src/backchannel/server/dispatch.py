@@ -119,13 +119,31 @@ class Dispatcher:
         except BaseException as error:
             if _is_final(error):
                 raise
-            answer = describe(error, exchange, self.server.debug)
+            return self._failed(exchange, error)
         finally:
             exchange.finished, exchange.inputs = True, None
             self.tally.calls -= counts
-        if isinstance(answer, ErrorObject):
-            return ErrorResponse(exchange.request.id, answer)
-        return Response(exchange.request.id, self._finish(exchange, answer))
+
+    def at_once(self, exchange: Exchange) -> Outcome | None:
+        """The response to a request whose handler is done when it is called, as it waits for nothing and has nobody to
+        ask: there is nothing that could be cancelled, and no stream. None for any other, which is to be called. Raises
+        nothing."""
+        find, params = self._askable.get(exchange.name), exchange.params
+        if find is None or params.request_state is not None or params.input_responses or self.server.middlewares:
+            return None
+        if params.meta.log_level is not None:
+            return None
+        self.tally.calls += 1
+        try:
+            handler = find(exchange)
+            result = handler.now(exchange) if handler.at_once else None
+            if result is None:
+                return None
+            return Response(exchange.request.id, self._finish(exchange, result))
+        except Exception as error:
+            return self._failed(exchange, error)
+        finally:
+            self.tally.calls -= 1
 
     async def restore(self, exchange: Exchange) -> None:
         """Bring a session up in this place too, with the `initialize` that began it in another."""
@@ -139,6 +157,12 @@ class Dispatcher:
         exchange.claimed = True
         exchange.flow, identity = self.server.state.claim(token, self._binding(exchange), self.server.name)
         return identity
+
+    def _failed(self, exchange: Exchange, error: BaseException) -> Outcome:
+        answer = describe(error, exchange, self.server.debug)
+        if isinstance(answer, ErrorObject):
+            return ErrorResponse(exchange.request.id, answer)
+        return Response(exchange.request.id, self._finish(exchange, answer))
 
     def _finish(self, exchange: Exchange, result: Any) -> dict[str, Any] | msgspec.Raw:
         """The result as it goes on the wire."""

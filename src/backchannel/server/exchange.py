@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -74,13 +74,15 @@ class Exchange:
     stream: carries what flows before the response.  session: the legacy session, None on modern or without one.
     can_stream: False where the response can only be one JSON object, so nothing may flow before it.
     progress: the last that was reported.  claimed: with a StateStore, its state counts as used; unused: but not
-    after all, for the request was wrong, or the store failed; flow: what the state holds.
+    after all, for the request was wrong, or the store failed; flow: what the state holds.  early: gives what the
+    handler has given already.
     """
 
     __slots__ = (
         "can_stream",
         "cancelled",
         "claimed",
+        "early",
         "flow",
         "unused",
         "client",
@@ -129,6 +131,7 @@ class Exchange:
         self.cancelled = False
         self.claimed = False
         self.unused = False
+        self.early: Callable[[], Any] | None = None
         self.flow: Flow | None = None
         self.hung_up = False
         self.progress = -math.inf

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
 from functools import partial
-from inspect import isawaitable
-from types import CoroutineType
-from typing import Any
+from inspect import CO_COROUTINE, isawaitable
+from types import CoroutineType, FunctionType, MethodType
+from typing import Any, NoReturn
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, UrlRequired
 from .context import Context
 from .exchange import Exchange, Principal
 from .explicit import InputRequired
@@ -30,7 +31,10 @@ class Handler:
         questions: ParameterQuestions,
         timeout: float | None = None,
         visible: Visible | None = None,
+        inline: bool = False,
     ):
+        if inline and signature.is_async:
+            raise ConfigurationError("inline= is for functions that are not async, and would run in a worker thread")
         if timeout is not None:
             number("timeout", timeout, positive=True)
         if visible is not None:
@@ -41,8 +45,11 @@ class Handler:
         self.timeout = timeout
         self.visible = visible
         self._asks = bool(questions.names)
-        self.threaded = not signature.is_async
+        self.threaded = not signature.is_async and not inline
         """Whether the function runs in a worker thread."""
+        self._inline = inline
+        self.at_once = (inline or _never_waits(function)) and signature.context is None and not self._asks
+        """Whether a call is done when the function is: it waits for nothing, and knows nobody to ask or tell."""
 
     def shown(self, principal: Principal | None) -> bool:
         """Whether it is there for this principal, who else can neither see nor use it."""
@@ -54,6 +61,9 @@ class Handler:
 
         Raises: what the function raises.
         """
+        if exchange.early is not None:
+            early, exchange.early = exchange.early, None
+            return early()
         params, signature = exchange.params, self.signature
         arguments = self.bind(params)
         if self._asks:
@@ -69,6 +79,26 @@ class Handler:
                 value = await value
         return value if isinstance(value, InputRequired) else self.result(params, value)
 
+    def now(self, exchange: Exchange) -> Any:
+        """The result of a request, where that can be had `at_once`. What takes more to answer (a question, or what ends
+        more than the function) is left in `exchange.early`, for `answer`.
+
+        Raises: what the function raises.
+        """
+        try:
+            value = self.function(**self.bind(exchange.params))
+            if not self._inline:
+                value = _end(value)
+        except BaseException as error:
+            if isinstance(error, Exception) and not isinstance(error, UrlRequired):
+                raise
+            exchange.early = partial(_again, error)
+            return None
+        if isinstance(value, InputRequired):
+            exchange.early = partial(_same, value)
+            return None
+        return self.result(exchange.params, value)
+
     def bind(self, params: Any) -> dict[str, Any]:
         """The function's arguments, from the params of the request. Raises: what the request is answered with."""
         raise NotImplementedError
@@ -76,6 +106,32 @@ class Handler:
     def result(self, params: Any, value: Any) -> Any:
         """The result of the request, from what the function returned."""
         raise NotImplementedError
+
+
+def _never_waits(function: Any) -> bool:
+    """Whether calling it gives a coroutine that has nowhere to wait: there is no `await` in its code that could."""
+    while isinstance(function, partial | MethodType):
+        function = function.func if isinstance(function, partial) else function.__func__
+    if not isinstance(function, FunctionType) or not function.__code__.co_flags & CO_COROUTINE:
+        return False
+    return all(instruction.opname != "YIELD_VALUE" for instruction in dis.get_instructions(function.__code__))
+
+
+def _end(coroutine: Any) -> Any:
+    """What a coroutine returns that never waits. Raises: what it raises."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise RuntimeError("a coroutine waits that has no await")
+
+
+def _again(error: BaseException) -> NoReturn:
+    raise error
+
+
+def _same(value: InputRequired) -> InputRequired:
+    return value
 
 
 def name_of(function: Callable[..., Any], name: str | None, what: str) -> str:

@@ -140,6 +140,7 @@ class Server:
         annotations: ToolAnnotations | None = ...,
         icons: list[Icon] | None = ...,
         timeout: float | None = ...,
+        inline: bool = ...,
         inline_refs: bool = ...,
         visible: Visible | None = ...,
         scopes: Sequence[str] = ...,
@@ -153,6 +154,7 @@ class Server:
 
         name: default the function's.  title, description, annotations, icons, meta: for clients; the description
         defaults to the docstring.  timeout: seconds for one run, whose clock stops while a person is asked.
+        inline: run a function that is not async in the event loop, not in a worker thread: for what is done at once.
         inline_refs: write schemas without `$ref`.  visible: takes the Principal or None, and says whether the tool
         exists for them.  scopes: that a token needs for it, where clients come with tokens.  input_schema: JSON
         Schema (2020-12, or what its `$schema` names) to use in place of the annotations; the function takes the

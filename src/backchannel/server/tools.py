@@ -42,6 +42,7 @@ class ToolHandler(Handler):
         annotations: ToolAnnotations | None = None,
         icons: list[Icon] | None = None,
         timeout: float | None = None,
+        inline: bool = False,
         inline_refs: bool = False,
         visible: Visible | None = None,
         scopes: Sequence[str] = (),
@@ -63,7 +64,7 @@ class ToolHandler(Handler):
             )
         if output_schema is not None:
             signature.output = GivenOutput(output_schema, getattr(function, "__name__", repr(function)))
-        super().__init__(function, signature, questions, timeout, visible)
+        super().__init__(function, signature, questions, timeout, visible, inline)
         self.scopes = scopes_of("scopes", scopes)
         output = self.signature.output
         self.tool = Tool(

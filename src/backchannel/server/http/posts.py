@@ -68,6 +68,10 @@ class Posts:
         meta, reply = post.params.meta, self._reply(send, post.accept)
         client = ClientInfo(meta.client_info, meta.client_capabilities or {})
         exchange = Exchange(post.request, post.method, post.params, post.version, client, reply, None, principal)
+        if post.accept.json and not post.accept.sse_first:
+            response = self._dispatcher.at_once(exchange)
+            if response is not None:
+                return send_json(send, _status(exchange, response), response)
         return self._respond(exchange, reply, receive)
 
     async def close(self, grace: float) -> None:
@@ -119,7 +123,14 @@ class Posts:
         exchange.principal = principal
         if resumable is None and not _starts(message):
             exchange.session = None  # it was made for this message, and there is nobody to ask in it
-        await self._respond(exchange, reply, receive)
+        response = self._dispatcher.at_once(exchange)
+        if response is None:
+            return await self._respond(exchange, reply, receive)
+        session.peer.finish(event.request.id)
+        try:
+            await self._answer(exchange, response, reply)
+        finally:
+            reply.close()
 
     async def _batch(
         self, batch: Batch, session: Session, principal: Principal | None, reply: Reply, receive: Receive, send: Send
@@ -246,7 +257,7 @@ class Posts:
                 return await reply.abandon()
             response, status = _error(exchange.request.id, "the server is shutting down", INTERNAL_ERROR), 503
         elif isinstance(response, ErrorResponse):
-            status = STATUS.get(response.error.code, 200) if exchange.version.is_modern else 200
+            status = _status(exchange, response)
         elif self.sessions is not None and isinstance(exchange.session, HttpSession):
             self.sessions.touch(exchange.session)
             fault = await self._keep(exchange, exchange.session, self.sessions)
@@ -280,6 +291,12 @@ class Posts:
             return False
         await stream.abandoned(self._limits.away)
         return True
+
+
+def _status(exchange: Exchange, response: Outcome) -> int:
+    if exchange.version.is_modern and isinstance(response, ErrorResponse):
+        return STATUS.get(response.error.code, 200)
+    return 200
 
 
 def _starts(message: Message | Malformed) -> bool:
