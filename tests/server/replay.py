@@ -120,7 +120,7 @@ class Driver:
     async def serve(self, exchange: Exchange) -> Outcome:
         """Serve a request as the channel does. The response is the last of its messages."""
         try:
-            response = await self.dispatcher(exchange)
+            response = self.dispatcher.at_once(exchange) or await self.dispatcher(exchange)
         except BaseException:
             self.session.peer.finish(exchange.request.id, exchange)
             raise

@@ -40,7 +40,8 @@ STATUS = {
 """The HTTP status of a modern error, by its code. For other codes: 400 before the method ran, 200 afterwards."""
 
 JSON, SSE = "application/json", "text/event-stream"
-_MODERN = {version.value: version for version in MODERN}
+_JSON = JSON.encode()
+_MODERN = {version.value.encode(): version for version in MODERN}
 
 
 class Accept(msgspec.Struct, frozen=True):
@@ -77,26 +78,39 @@ class Refusal(msgspec.Struct, frozen=True):
     error: ErrorResponse | None = None
 
 
-class Headers(dict[str, str]):
+class Headers:
     """The headers of a request: names in lower case ("Clients and servers MUST use case-insensitive comparisons for
-    header names"), values with outer white space stripped.
+    header names").
 
     A header that is given twice has both values, joined by a comma, as HTTP says.
+
+    raw: as they came, for whoever knows what is usual.
     """
 
-    def __init__(self, raw: Iterable[tuple[bytes, bytes]]):
-        for name, value in raw:
-            key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
-            self[key] = f"{self[key]}, {text}" if key in self else text
+    __slots__ = ("raw",)
+
+    def __init__(self, given: Iterable[tuple[bytes, bytes]]):
+        pairs = given if type(given) is list else list(given)
+        self.raw = {name.lower(): value for name, value in pairs}
+        if len(self.raw) < len(pairs):
+            self.raw = {}
+            for name, value in pairs:
+                key, text = name.lower(), value.strip(b" \t")
+                self.raw[key] = b"%b, %b" % (self.raw[key], text) if key in self.raw else text
+
+    def get(self, name: str) -> str | None:
+        """A header's value without outer white space, or None."""
+        value = self.raw.get(name.encode())
+        return value.decode("latin-1").strip(" \t") if value is not None else None
 
 
 @lru_cache(100)  # there are few, and each client sends the same in every request
-def read_accept(value: str | None) -> Accept:
+def read_accept(value: bytes | None) -> Accept:
     """What an Accept header allows. None means anything; a quality of 0 means no (RFC 9110, section 12.4.2)."""
     if value is None:
         return Accept(True, True)
     allowed: dict[str, bool] = {}
-    for part in value.lower().split(","):
+    for part in value.decode("latin-1").lower().split(","):
         kind, *options = (word.strip() for word in part.split(";"))
         allowed[kind] = not any(option.startswith("q=") and not option[2:].strip("0.") for option in options)
     whatever = allowed.get("*/*", False)
@@ -113,16 +127,15 @@ def read_request(headers: Headers, body: bytes, methods: Mapping[str, Method] = 
     headers: the request's headers.  body: the whole body.  methods: the requests that there are.
     Returns a Call, a Legacy, or a Refusal with an HTTP status and the error to answer with.
     """
-    content_type = headers.get("content-type") or ""
-    if content_type != JSON and content_type.split(";")[0].strip().lower() != JSON:
+    content_type = headers.raw.get(b"content-type", b"")
+    if content_type != _JSON and content_type.split(b";")[0].strip().lower() != _JSON:
         return _refuse(None, INVALID_REQUEST, f"Content-Type must be {JSON}", status=415)
-    accept = read_accept(headers.get("accept"))
+    accept = read_accept(headers.raw.get(b"accept"))
     if not accept.json and not accept.sse:
         return _refuse(None, INVALID_REQUEST, f"Accept must allow {JSON} and {SSE}", status=406)
-    stated = headers.get("mcp-protocol-version")
-    if (call := _in_order(headers, stated, body, accept, methods)) is not None:
+    if (call := _in_order(headers, body, accept, methods)) is not None:
         return call
-    message = decode(body)
+    message, stated = decode(body), headers.get("mcp-protocol-version")
     meta, fault = _meta(message)
     if meta.version is None and (stated is None or not is_modern(stated)):
         if stated is None or is_legacy(stated) or (isinstance(message, Request) and message.method == "initialize"):
@@ -140,14 +153,16 @@ def read_request(headers: Headers, body: bytes, methods: Mapping[str, Method] = 
     return _refuse(None, INVALID_REQUEST, "clients do not send responses at this protocol version")
 
 
-def _in_order(
-    headers: Headers, stated: str | None, body: bytes, accept: Accept, methods: Mapping[str, Method]
-) -> Call | None:
+def _in_order(headers: Headers, body: bytes, accept: Accept, methods: Mapping[str, Method]) -> Call | None:
     """A modern request that is in order, as nearly all are, read in one go, as its header says what it is; else None,
     and the ladder finds out what is wrong. Where params have no type of their own they are wanted raw."""
-    version, name = _MODERN.get(stated or ""), headers.get("mcp-method", "")
-    method = lookup(name, version, Direction.CLIENT, methods) if version is not None else None
-    if method is None or version is None or method.params is RequestParams:
+    stated = headers.raw.get(b"mcp-protocol-version", b"")
+    version = _MODERN.get(stated)
+    if version is None:
+        return None
+    name = headers.raw.get(b"mcp-method", b"").decode("latin-1")
+    method = lookup(name, version, Direction.CLIENT, methods)
+    if method is None or method.params is RequestParams:
         return None
     try:
         if not body.isascii():
@@ -156,7 +171,7 @@ def _in_order(
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     params = whole.params
-    named = params.meta.version
+    named = (params.meta.version or "").encode()
     if whole.method != name or named != stated or params.meta.client_capabilities is None:
         return None
     if method.name is not None and decode_value(headers.get("mcp-name")) != getattr(params, method.name):
@@ -234,10 +249,14 @@ def encode_value(value: str) -> str:
 
 def decode_value(header: str | None) -> str | None:
     """The value of such a header; None if it is absent, not well encoded, or has characters that no header may have."""
-    if header is None or not header.isascii() or not header.replace("\t", " ").isprintable():
+    if header is None or not header.isascii():
         return None
+    if not header.isprintable() and not header.replace("\t", " ").isprintable():
+        return None
+    if not header.startswith(_PREFIX):
+        return header
     rest = header.removeprefix(_PREFIX)
-    if rest == header or not rest.endswith(_SUFFIX):
+    if not rest.endswith(_SUFFIX):
         return header
     try:
         return base64.b64decode(rest.removesuffix(_SUFFIX), validate=True).decode()

@@ -131,7 +131,7 @@ class Dispatcher:
         find, params = self._askable.get(exchange.name), exchange.params
         if find is None or params.request_state is not None or params.input_responses or self.server.middlewares:
             return None
-        if params.meta.log_level is not None:
+        if (level := params.meta.log_level) is not None and level not in LEVELS:
             return None
         self.tally.calls += 1
         try:
@@ -139,11 +139,13 @@ class Dispatcher:
             result = handler.now(exchange) if handler.at_once else None
             if result is None:
                 return None
-            return Response(exchange.request.id, self._finish(exchange, result))
+            outcome: Outcome = Response(exchange.request.id, self._finish(exchange, result))
         except Exception as error:
-            return self._failed(exchange, error)
+            outcome = self._failed(exchange, error)
         finally:
             self.tally.calls -= 1
+        exchange.finished = True
+        return outcome
 
     async def restore(self, exchange: Exchange) -> None:
         """Bring a session up in this place too, with the `initialize` that began it in another."""
@@ -164,14 +166,14 @@ class Dispatcher:
             return ErrorResponse(exchange.request.id, answer)
         return Response(exchange.request.id, self._finish(exchange, answer))
 
-    def _finish(self, exchange: Exchange, result: Any) -> dict[str, Any] | msgspec.Raw:
+    def _finish(self, exchange: Exchange, result: Any) -> Any:
         """The result as it goes on the wire."""
         if isinstance(result, Page):
             return result.encoded
         if exchange.name == "tools/call" and not isinstance(result, Wire):
             result = to_result(result, None)
-        members = result.members() if isinstance(result, Wire) else dict(result)
-        return finish(exchange.version, exchange.name, members, self.server.info)
+        given = result if isinstance(result, Wire) else dict(result)
+        return finish(exchange.version, exchange.name, given, self.server.info)
 
     async def _through(self, exchange: Exchange) -> Any:
         """The result by way of the onion of middleware around the core; first registered is outermost."""
@@ -244,7 +246,7 @@ class Dispatcher:
                 result = await visit(error, inputs, self.nursery)
             elif not inputs.stopped or (type(error) is not Suspend and _is_final(error)):
                 raise
-            how = "" if _holds(error, Suspend) else f"raised {type(error).__name__}"
+            how = "" if type(error) is Suspend or _holds(error, Suspend) else f"raised {type(error).__name__}"
         if inputs.suspended:
             self._look_back(inputs, handler, how)
         elif inputs.failure is None:
@@ -255,7 +257,8 @@ class Dispatcher:
             raise inputs.failure
         if not inputs.suspended:
             return result
-        await inputs.finish_steps()
+        for step in inputs.steps:  # so that it is recorded
+            await step.wait()
         if exchange.version.is_modern:
             inputs.asked = await self._question(exchange, inputs)
         return inputs.asked
@@ -317,7 +320,8 @@ class Dispatcher:
         assert isinstance(inputs, JournaledInputs)
         flow = Flow(inputs.call_id, inputs.round, inputs.started, inputs.dump())
         exchange.unused = True  # unless the next state is made
-        token = await self.server.state.pack(flow, self._binding(exchange), self.server.name)
+        state, binding, name = self.server.state, self._binding(exchange), self.server.info.name
+        token = state.seal(flow, binding, name) if state.store is None else await state.pack(flow, binding, name)
         exchange.unused = False
         return InputRequiredResult(
             result_type="input_required", input_requests=inputs.requests or None, request_state=token
@@ -325,7 +329,7 @@ class Dispatcher:
 
     def _binding(self, exchange: Exchange) -> Binding:
         principal, arguments = exchange.principal, getattr(exchange.params, "arguments", None)
-        raw = msgspec.json.encode(arguments) if arguments else None
+        raw = arguments if type(arguments) is msgspec.Raw else msgspec.json.encode(arguments) if arguments else None
         return Binding(exchange.name, exchange.target, digest(raw), principal.key if principal else None)
 
     def _look_back(self, inputs: Inputs, handler: Handler, how: str) -> None:

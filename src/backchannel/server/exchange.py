@@ -68,7 +68,23 @@ class Stream(Protocol):
         """Have the reader stop here, if it would come back for the rest. retry: after how many seconds."""
 
 
-class Exchange:
+class _Nowhere:
+    """The stream of a request before which nothing flows."""
+
+    def append(self, message: Message) -> bool:
+        return False
+
+    async def drain(self) -> None:
+        pass
+
+    def dismiss(self, retry: float) -> None:
+        pass
+
+
+NOWHERE = _Nowhere()
+
+
+class Exchange(msgspec.Struct, eq=False):
     """One request while it is served.
 
     stream: carries what flows before the response.  session: the legacy session, None on modern or without one.
@@ -78,65 +94,31 @@ class Exchange:
     handler has given already.
     """
 
-    __slots__ = (
-        "can_stream",
-        "cancelled",
-        "claimed",
-        "early",
-        "flow",
-        "unused",
-        "client",
-        "finished",
-        "held",
-        "hung_up",
-        "inputs",
-        "method",
-        "name",
-        "params",
-        "principal",
-        "progress",
-        "remaining",
-        "request",
-        "scope",
-        "session",
-        "stream",
-        "version",
-    )
+    request: Request
+    method: Method
+    params: Any
+    version: Version
+    client: ClientInfo
+    stream: Stream
+    session: Session | None = None
+    principal: Principal | None = None
+    can_stream: bool = True
+    name: str = ""
+    scope: anyio.CancelScope | None = None
+    inputs: Inputs | None = None
+    finished: bool = False
+    cancelled: bool = False
+    claimed: bool = False
+    unused: bool = False
+    early: Callable[[], Any] | None = None
+    flow: Flow | None = None
+    hung_up: bool = False
+    progress: float = -math.inf
+    held: int = 0
+    remaining: float = math.inf
 
-    def __init__(
-        self,
-        request: Request,
-        method: Method,
-        params: Any,
-        version: Version,
-        client: ClientInfo,
-        stream: Stream,
-        session: Session | None = None,
-        principal: Principal | None = None,
-        can_stream: bool = True,
-    ):
-        self.request = request
-        self.name = request.method
-        self.method = method
-        self.params = params
-        self.version = version
-        self.client = client
-        self.stream = stream
-        self.session = session
-        self.principal = principal
-        self.can_stream = can_stream
-        self.scope: anyio.CancelScope | None = None
-        self.inputs: Inputs | None = None
-        self.finished = False
-        self.cancelled = False
-        self.claimed = False
-        self.unused = False
-        self.early: Callable[[], Any] | None = None
-        self.flow: Flow | None = None
-        self.hung_up = False
-        self.progress = -math.inf
-        self.held = 0
-        self.remaining = math.inf
+    def __post_init__(self) -> None:
+        self.name = self.request.method
 
     @property
     def target(self) -> str:

@@ -191,7 +191,7 @@ class _Simple:
         made = result(items, following, *hints)
         if not plain:
             return made
-        encoded = encode(finish(exchange.version, exchange.name, made.members(), server.info))
+        encoded = encode(finish(exchange.version, exchange.name, made, server.info))
         return pages.keep(form, cursor, following, Page(encoded))
 
     def _hints(self, personal: bool) -> tuple[int, str]:

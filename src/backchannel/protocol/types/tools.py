@@ -65,6 +65,16 @@ class CallToolResult(Wire):
         return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
 
 
+class CompleteToolResult(Wire):
+    """The same with what the stateless protocol adds (basic/index, Per-response protocol fields)."""
+
+    content: list[Any]
+    structured_content: Any = msgspec.UNSET
+    is_error: bool = False
+    result_type: str = ""
+    meta: Meta | None = meta()
+
+
 class _LooseResult(Wire):
     content: list[msgspec.Raw] = msgspec.field(default_factory=list)
     structured_content: Any = msgspec.UNSET

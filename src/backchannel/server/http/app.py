@@ -65,16 +65,6 @@ class HttpApp:
         self._methods = b"POST, GET, DELETE" if sessions else b"POST"
         self._lifespan: Lifespan | None = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            serve = await self._admit(scope, receive, send)
-            if serve is not None:
-                await serve
-        elif scope["type"] == "lifespan":
-            await self._live(receive, send)
-        else:
-            raise RuntimeError(f"this app serves HTTP, not {scope['type']}")
-
     # Starting and stopping.
 
     @property
@@ -118,77 +108,87 @@ class HttpApp:
         finally:
             await self.close()
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        while True:
-            kind = (await receive())["type"]
-            try:
-                await (self.open() if kind == "lifespan.startup" else self.close())
-            except Exception as error:
-                logger.exception("the server's lifespan failed")
-                await send({"type": f"{kind}.failed", "message": str(error)})
-                return
-            await send({"type": f"{kind}.complete"})
-            if kind == "lifespan.shutdown":
-                return
-
     # Serving.
 
-    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> Serving | None:
-        """What serves a request that may come in; None if it has been answered here. The caller awaits it, so that the
-        stack at the handler stays short."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._other(scope, receive, send)
         path = scope["path"].rstrip("/") or "/"
         if root := scope.get("root_path"):  # ASGI servers give the path with it, some routers without
             path = full_path(scope).removeprefix(root.rstrip("/")) or "/"
         headers, method, auth = Headers(scope["headers"]), scope["method"], self._auth
         if path != self._path:
             document = auth.metadata(scope, headers, self._path) if auth is not None else None
-            await (send_json(send, 404, None) if document is None else send_metadata(send, method, document))
-            return None
+            return await (send_json(send, 404, None) if document is None else send_metadata(send, method, document))
         refusal = self._guard.check(headers)
         if refusal is not None:
-            await send_json(send, refusal.status, refusal.error)
-            return None
+            return await send_json(send, refusal.status, refusal.error)
         principal = await auth.admit(scope, headers) if auth is not None else None
         if isinstance(principal, Denied):
-            await send_json(send, principal.status, principal.error, principal.headers)
-            return None
+            return await send_json(send, principal.status, principal.error, principal.headers)
         if method == "POST":
-            return await self._post(scope, headers, principal, receive, send)
+            message, limit = await receive(), self.server.limits.message
+            body: bytes | int | None = message.get("body", b"")
+            if message["type"] != "http.request" or message.get("more_body") or len(message["body"]) > limit:
+                body = await _body(headers, message, receive, limit)
+            # What serves it is awaited here, so that the stack at the handler stays short.
+            return await self._post(scope, headers, principal, body, receive, send)
         version = headers.get("mcp-protocol-version") or ""
         if method not in ("GET", "DELETE") or not self._with_sessions or is_modern(version):
-            await send_json(send, 405, None, [(b"allow", b"POST" if is_modern(version) else self._methods)])
-        elif version and not is_legacy(version):
-            await _fail(send, 400, "Bad Request: the MCP-Protocol-Version is not supported")
-        else:
-            return self._in_session(method, headers, principal, receive, send)
-        return None
+            return await send_json(send, 405, None, [(b"allow", b"POST" if is_modern(version) else self._methods)])
+        if version and not is_legacy(version):
+            return await _fail(send, 400, "Bad Request: the MCP-Protocol-Version is not supported")
+        await self._in_session(method, headers, principal, receive, send)
 
-    async def _post(
-        self, scope: Scope, headers: Headers, principal: Principal | None, receive: Receive, send: Send
-    ) -> Serving | None:
-        limit = self.server.limits.message
-        message = await receive()
-        body: bytes | int | None = message.get("body", b"")
-        if message["type"] != "http.request" or message.get("more_body") or len(message["body"]) > limit:
-            body = await _body(headers, message, receive, limit)
-        if body is None:
-            logger.debug("the client left before its body was whole")
-            return None
-        if isinstance(body, int):
-            await _fail(send, 413, f"the body has {body} bytes or more, the limit is {limit} (Limits.message)")
-            return None
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            raise RuntimeError(f"this app serves HTTP, not {scope['type']}")
+        while True:
+            kind = (await receive())["type"]
+            try:
+                await (self.open() if kind == "lifespan.startup" else self.close())
+            except Exception as error:
+                logger.exception("the server's lifespan failed")
+                return await send({"type": f"{kind}.failed", "message": str(error)})
+            await send({"type": f"{kind}.complete"})
+            if kind == "lifespan.shutdown":
+                return
+
+    def _post(
+        self,
+        scope: Scope,
+        headers: Headers,
+        principal: Principal | None,
+        body: bytes | int | None,
+        receive: Receive,
+        send: Send,
+    ) -> Serving:
+        """What serves or refuses a POST, to be awaited. body: see `_body`."""
+        if body is None or isinstance(body, int):
+            return self._bodiless(body, send)
         verdict = read_request(headers, body, self.server.methods)
         if isinstance(verdict, Call) and verdict.request.method == "tools/call":
             verdict = self._mirrored(verdict, headers, principal)
         if isinstance(verdict, Refusal):
-            await send_json(send, verdict.status, verdict.error)
-            return None
+            return send_json(send, verdict.status, verdict.error)
         if self.server.tools.scoped and (denied := self._denied(verdict, principal, scope, headers)) is not None:
-            await send_json(send, denied.status, denied.error, denied.headers)
-            return None
+            return send_json(send, denied.status, denied.error, denied.headers)
         lifespan = self._lifespan
-        posts = lifespan.ready if lifespan is not None and not lifespan.over else None
-        return (posts or await self.open()).serve(verdict, principal, receive, send)
+        if lifespan is not None and lifespan.ready is not None and not lifespan.over:
+            return lifespan.ready.serve(verdict, principal, receive, send)
+        return self._first(verdict, principal, receive, send)
+
+    async def _bodiless(self, size: int | None, send: Send) -> None:
+        if size is None:
+            logger.debug("the client left before its body was whole")
+        else:
+            limit = self.server.limits.message
+            await _fail(send, 413, f"the body has {size} bytes or more, the limit is {limit} (Limits.message)")
+
+    async def _first(self, verdict: Call | Legacy, principal: Principal | None, receive: Receive, send: Send) -> None:
+        """Start, and serve."""
+        posts = await self.open()
+        await posts.serve(verdict, principal, receive, send)
 
     def _denied(
         self, verdict: Call | Legacy, principal: Principal | None, scope: Scope, headers: Headers
@@ -218,7 +218,7 @@ class HttpApp:
         self, method: str, headers: Headers, principal: Principal | None, receive: Receive, send: Send
     ) -> None:
         """GET and DELETE (2025-11-25 basic/transports, Listening for Messages from the Server, Session Management)."""
-        if method == "GET" and not read_accept(headers.get("accept")).sse:
+        if method == "GET" and not read_accept(headers.raw.get(b"accept")).sse:
             return await _fail(send, 406, "Accept must allow text/event-stream")
         posts = await self.open()
         id, sessions = headers.get("mcp-session-id"), posts.sessions

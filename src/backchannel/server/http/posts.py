@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 import anyio
@@ -28,7 +29,7 @@ from ...protocol.versions import ASSUMED, parse
 from ..batches import batch_of, serve_all, take
 from ..channel import read
 from ..dispatch import Dispatcher
-from ..exchange import ClientInfo, Exchange, Principal
+from ..exchange import NOWHERE, ClientInfo, Exchange, Principal
 from ..failures import answer_cancelled
 from ..session import Session
 from ..streams import EventStream
@@ -65,13 +66,12 @@ class Posts:
             return send_json(send, 503, _error(message.id, "the server is shutting down", INTERNAL_ERROR))
         if isinstance(post, Legacy):
             return self._legacy(post, principal, receive, send)
-        meta, reply = post.params.meta, self._reply(send, post.accept)
+        meta, accept = post.params.meta, post.accept
         client = ClientInfo(meta.client_info, meta.client_capabilities or {})
-        exchange = Exchange(post.request, post.method, post.params, post.version, client, reply, None, principal)
-        if post.accept.json and not post.accept.sse_first:
-            response = self._dispatcher.at_once(exchange)
-            if response is not None:
-                return send_json(send, _status(exchange, response), response)
+        exchange = Exchange(post.request, post.method, post.params, post.version, client, NOWHERE, None, principal)
+        if accept.json and not accept.sse_first and (response := self._dispatcher.at_once(exchange)) is not None:
+            return send_json(send, _status(exchange, response), response)
+        exchange.stream = reply = self._reply(send, accept)
         return self._respond(exchange, reply, receive)
 
     async def close(self, grace: float) -> None:
@@ -213,13 +213,7 @@ class Posts:
         """Serve a request. In a session a client that leaves does not cancel it: "Disconnection SHOULD NOT be
         interpreted as the client cancelling its request" (2025-11-25 basic/transports). Elsewhere it does: "Closing the
         SSE response stream MUST be treated by the server as cancellation" (basic/transports/streamable-http)."""
-        session, id = exchange.session, exchange.request.id
-
-        async def gone() -> None:
-            reply.leave()
-            if session is None or await self._is_lost(reply.stream):
-                exchange.cancel("the client has left")
-
+        session, id, gone = exchange.session, exchange.request.id, partial(self._gone, exchange, reply)
         if session is not None:
             session.peer.serve(id, exchange)
         exchange.can_stream = reply.streams
@@ -245,40 +239,49 @@ class Posts:
             reply.close()
             self._ended(exchange)
 
+    async def _gone(self, exchange: Exchange, reply: Reply) -> None:
+        reply.leave()
+        if exchange.session is None or await self._is_lost(reply.stream):
+            exchange.cancel("the client has left")
+
     def _ended(self, exchange: Exchange) -> None:
         del self._running[exchange]
         if self._one_ended is not None:
             self._one_ended.set()
 
-    async def _answer(self, exchange: Exchange, response: Outcome, reply: Reply) -> None:
-        status = 200
+    def _answer(self, exchange: Exchange, response: Outcome, reply: Reply) -> Coroutine[Any, Any, None]:
+        """What sends the response, to be awaited."""
+        session, status = exchange.session, 200
         if exchange.cancelled:
             if not self.stopping:
-                return await reply.abandon()
+                return reply.abandon()
             response, status = _error(exchange.request.id, "the server is shutting down", INTERNAL_ERROR), 503
         elif isinstance(response, ErrorResponse):
             status = _status(exchange, response)
-        elif self.sessions is not None and isinstance(exchange.session, HttpSession):
-            self.sessions.touch(exchange.session)
-            fault = await self._keep(exchange, exchange.session, self.sessions)
-            if fault is not None:
-                response, status = _error(exchange.request.id, str(fault), fault.code), fault.status
-            elif exchange.name == "initialize":
-                reply.headers.append((b"mcp-session-id", exchange.session.id.encode()))
-        await reply.finish(response, status)
+        elif self.sessions is not None and isinstance(session, HttpSession):
+            self.sessions.touch(session)
+            if session.words or exchange.name == "initialize":
+                return self._keep(exchange, session, self.sessions, response, reply)
+        return reply.finish(response, status)
 
-    async def _keep(self, exchange: Exchange, session: HttpSession, sessions: Sessions) -> LocalProtocolError | None:
-        """Keep what a request has made of its session. Returns the error if that cannot be."""
-        if exchange.name == "initialize":
-            try:
+    async def _keep(
+        self, exchange: Exchange, session: HttpSession, sessions: Sessions, response: Outcome, reply: Reply
+    ) -> None:
+        """Keep what a request has made of its session, and send its response; an error if that cannot be."""
+        begins = exchange.name == "initialize"
+        try:
+            if begins:
                 await sessions.keep(session, exchange)
-            except LocalProtocolError as error:
-                return error
-        return await self._tell(session) if session.words else None
+            await sessions.tell(session)
+        except LocalProtocolError as error:
+            return await reply.finish(_error(exchange.request.id, str(error), error.code), error.status)
+        if begins:
+            reply.headers.append((b"mcp-session-id", session.id.encode()))
+        await reply.finish(response)
 
     async def _tell(self, session: Session) -> LocalProtocolError | None:
         """Hand on what other places of a session have to know. Returns the error if that cannot be."""
-        if self.sessions is not None and isinstance(session, HttpSession):
+        if self.sessions is not None and isinstance(session, HttpSession) and session.words:
             try:
                 await self.sessions.tell(session)
             except LocalProtocolError as error:
@@ -294,7 +297,7 @@ class Posts:
 
 
 def _status(exchange: Exchange, response: Outcome) -> int:
-    if exchange.version.is_modern and isinstance(response, ErrorResponse):
+    if type(response) is ErrorResponse and exchange.version.is_modern:
         return STATUS.get(response.error.code, 200)
     return 200
 

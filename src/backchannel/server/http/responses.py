@@ -35,7 +35,9 @@ async def send_json(
 ) -> None:
     """A whole response: one message, or no body at all."""
     body = encode_anyway(message) if message is not None else b""
-    fields = [(b"content-length", str(len(body)).encode()), *(headers or ())]
+    fields = [(b"content-length", b"%d" % len(body))]
+    if headers:
+        fields += headers
     if message is not None:
         fields.append(_JSON)
     try:

@@ -35,23 +35,24 @@ class Guard:
         self._origin_hosts = named or [_split(host) for host in LOOPBACK]
         given = listed("allowed_origins", origins) if origins is not None else None
         self._origins = frozenset(map(_origin, given)) if given is not None else None
-        self._known: set[str] = set()  # hosts that were let in: there are few, and each request names one
+        self._known: set[bytes] = set()  # hosts that were let in: there are few, and each request names one
 
     def check(self, headers: Headers) -> Refusal | None:
         """The refusal of a request that may not come in: 421 for a wrong Host, or several, 403 for a wrong Origin; else
         None."""
-        host = headers.get("host")
+        host = headers.raw.get(b"host")
         if host is not None and host not in self._known and not self._admits(host):
-            logger.warning("Host %r was refused: allow it with http_app(..., allowed_hosts=[...])", host[:200])
+            text = "Host %r was refused: allow it with http_app(..., allowed_hosts=[...])"
+            logger.warning(text, host.decode("latin-1")[:200])
             return _refuse(421, "Misdirected Request: this Host is not allowed here")
-        origin = headers.get("origin")
+        origin = headers.get("origin") if b"origin" in headers.raw else None
         if origin is not None and not self._allows(origin.lower()):
             logger.warning("Origin %r was refused: allow it with http_app(..., allowed_origins=[...])", origin[:200])
             return _refuse(403, "Forbidden: this Origin is not allowed here")
         return None
 
-    def _admits(self, host: str) -> bool:
-        admitted = _among(self._hosts, host)
+    def _admits(self, host: bytes) -> bool:
+        admitted = _among(self._hosts, host.decode("latin-1").strip(" \t"))
         if admitted and len(self._known) < _MOST:
             self._known.add(host)
         return admitted
