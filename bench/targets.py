@@ -113,6 +113,7 @@ ROWS = [
     Row("HTTP 2026-07-28 tools/call, async tool", "call-16", "rate", "/s", Times(8), Times(11)),
     Row("tools/call against the bare ASGI app", "call-16", "rate", "/s", Part(0.45), Part(0.65)),
     down("tools/call, CPU of the server", "call-16", "cpu", "µs", 75, 54, 584),
+    Row("tools/call, async tool that waits", "later-16", "rate", "/s", Times(6), Times(8)),
     Row("tools/call, sync tool in a thread", "sync-16", "rate", "/s", Times(6), Times(8)),
     Row("tools/call, concurrency 64", "call-64", "rate", "/s", Times(10), Times(14)),
     Row("concurrency 64 against 16", "call-64", "rate", "/s", Like(0.9, "call-16")),

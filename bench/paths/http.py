@@ -13,6 +13,7 @@ MANY = 1000
 """Tools of a server that has many."""
 MEGABYTE = 1 << 20
 ADD = call("add", {"a": 1, "b": 2})
+LATER = call("add_later", {"a": 1, "b": 2})
 SYNC = call("add_sync", {"a": 1, "b": 2})
 
 
@@ -71,6 +72,7 @@ def _argument(size: int, contender: Contender, fleet: Fleet, plan: Plan) -> Figu
 
 PATHS = [
     Path("call-16", partial(_calls, ADD, 16, 0)),
+    Path("later-16", partial(_calls, LATER, 16, 0)),
     Path("sync-16", partial(_calls, SYNC, 16, 0)),
     Path("call-64", partial(_calls, ADD, 64, 0)),
     Path("call-1", partial(_calls, ADD, 1, 0)),

@@ -1,5 +1,6 @@
 """The server of FastMCP."""
 
+import asyncio
 import logging
 import warnings
 from typing import Any
@@ -22,6 +23,13 @@ class Size(BaseModel):
 @server.tool
 async def add(a: int, b: int) -> int:
     """Add two numbers."""
+    return a + b
+
+
+@server.tool
+async def add_later(a: int, b: int) -> int:
+    """Add two numbers after a turn of the event loop."""
+    await asyncio.sleep(0)
     return a + b
 
 

@@ -168,6 +168,8 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
             queue.put_nowait(event(b'{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{}}'))
         result = Result([])
     else:
+        if params is not None and params.name == "add_later":
+            await asyncio.sleep(0)
         result = answer(message)
     answered = encode(Response(message.id, result))
     if modern or message.method == "initialize":

@@ -1,5 +1,6 @@
 """The server of this toolkit."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,13 @@ server = Server("bench", version="1.0.0")
 @server.tool
 async def add(a: int, b: int) -> int:
     """Add two numbers."""
+    return a + b
+
+
+@server.tool
+async def add_later(a: int, b: int) -> int:
+    """Add two numbers after a turn of the event loop."""
+    await asyncio.sleep(0)
     return a + b
 
 

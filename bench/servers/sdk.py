@@ -1,5 +1,6 @@
 """The server of the official SDK (mcp)."""
 
+import asyncio
 import logging
 import warnings
 from typing import Annotated, Any
@@ -23,6 +24,13 @@ class Size(BaseModel):
 @server.tool()
 async def add(a: int, b: int) -> int:
     """Add two numbers."""
+    return a + b
+
+
+@server.tool()
+async def add_later(a: int, b: int) -> int:
+    """Add two numbers after a turn of the event loop."""
+    await asyncio.sleep(0)
     return a + b
 
 

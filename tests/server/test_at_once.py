@@ -25,8 +25,8 @@ from backchannel import (
     UrlRequired,
 )
 from backchannel.server.tools import ToolHandler
-from backchannel.testing import accept, connect
-from tests.server.replay import MODERN, driver, text
+from backchannel.testing import connect
+from tests.server.replay import MODERN, both_eras, driver, text
 
 pytestmark = pytest.mark.anyio
 every_wire = pytest.mark.parametrize(
@@ -205,6 +205,24 @@ async def test_what_it_asks_in_the_end_is_asked(wire: Any, version: str) -> None
         assert (ran, visited) == (["pays", "pays"], ["Pay first."])
         assert (await client.call_tool("returns")).text == "returned 1"
         assert (ran, visited) == (["pays", "pays", "returns", "returns"], ["Pay first.", "Which size?"])
+
+
+@both_eras
+async def test_it_does_not_begin_once_it_is_cancelled(version: str) -> None:
+    ran = list[int]()
+    shop = Server("shop")
+
+    @shop.tool
+    async def note() -> None:
+        ran.append(1)
+
+    async with driver(shop, version) as wire:
+        exchange = wire.tool("note")
+        exchange.cancel()
+        await wire.serve(exchange)
+        assert not ran
+        await wire.call("note")
+        assert ran == [1]
 
 
 async def test_middleware_goes_around_it() -> None:

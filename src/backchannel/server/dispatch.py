@@ -131,7 +131,7 @@ class Dispatcher:
         find, params = self._askable.get(exchange.name), exchange.params
         if find is None or params.request_state is not None or params.input_responses or self.server.middlewares:
             return None
-        if (level := params.meta.log_level) is not None and level not in LEVELS:
+        if exchange.cancelled or ((level := params.meta.log_level) is not None and level not in LEVELS):
             return None
         self.tally.calls += 1
         try:
