@@ -22,9 +22,11 @@ from backchannel import (
     Server,
 )
 from backchannel.memory import MemoryTransport
-from backchannel.protocol.jsonrpc import Notification, Request
+from backchannel.nursery import current_task, on_asyncio
+from backchannel.protocol.jsonrpc import Notification, Request, Response
+from backchannel.protocol.versions import Version
 from tests.client import fake_time
-from tests.client.scripted import BOTH
+from tests.client.scripted import BOTH, MODERN
 
 pytestmark = pytest.mark.anyio
 anyio_backend = fake_time.anyio_backend
@@ -277,6 +279,49 @@ async def test_a_call_whose_caller_is_cancelled_does_not_begin(version: str) -> 
             scope.cancel()
             await client.call_tool("run")
     assert runs == []
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_what_waits_for_nothing_is_answered_where_it_is_asked(waits: bool) -> None:
+    server, tasks = Server("s"), list[object]()
+
+    @server.tool
+    async def now() -> None:
+        tasks.append(current_task())
+
+    @server.tool
+    async def later() -> None:
+        await anyio.lowlevel.checkpoint()
+        tasks.append(current_task())
+
+    async with Client(server, version=MODERN) as client:
+        transport = client._connection.transport if client._connection is not None else None
+        assert isinstance(transport, MemoryTransport)
+        for _ in range(100):
+            await client.call_tool("later" if waits else "now", timeout=1, total_timeout=1)
+            assert client.gauges().calls == 0
+    assert len(tasks) == 100
+    assert (current_task() in tasks) is (on_asyncio() and not waits)
+
+
+@pytest.mark.parametrize("version", BOTH)
+async def test_a_bare_transport_serves_what_is_sent(version: str) -> None:
+    server, received = Server("s"), list[Any]()
+
+    @server.tool
+    async def hello() -> str:
+        return "hello"
+
+    transport = MemoryTransport(server)
+    await transport.open(received.append, nothing)
+    transport.negotiated(Version(version))
+    meta = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
+    await transport.send(Request(1, "tools/call", {"name": "hello", "_meta": meta}))
+    with anyio.fail_after(10):
+        while not received:
+            await anyio.lowlevel.checkpoint()
+    await transport.close()
+    assert isinstance(received[0], Response) and received[0].id == 1
 
 
 @pytest.mark.parametrize("version", BOTH)

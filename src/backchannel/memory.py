@@ -2,16 +2,17 @@
 sides see what they would see on any other wire.
 
 How it works: the server has a channel, as on a pipe. But a stateless request that is in order needs none of it: on
-asyncio it is served while its sender waits for that, and is cancelled with it. What is out of order, what stands until
-one side ends it, what belongs to a session, and all on trio goes through the channel.
+asyncio it is answered where it is asked, if its handler waits for nothing, and else it is served while its sender waits
+for that, and is cancelled with it. What is out of order, what stands until one side ends it, what belongs to a session,
+and all on trio goes through the channel.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from contextvars import copy_context
+from collections.abc import Awaitable, Mapping
+from contextvars import Context, copy_context
 
 import anyio
 import anyio.lowlevel
@@ -21,7 +22,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from .client import transport as client
 from .client.transport import Lost, Receive
 from .errors import INTERNAL_ERROR, ConnectionFailed, ConnectionLost, LocalProtocolError, UnsupportedVersion
-from .nursery import Nursery, on_asyncio
+from .nursery import Nursery, being_cancelled, on_asyncio
 from .protocol.jsonrpc import (
     ErrorObject,
     ErrorResponse,
@@ -37,7 +38,7 @@ from .protocol.jsonrpc import (
 from .protocol.versions import Version
 from .server import channel as server
 from .server.dispatch import Dispatcher, start
-from .server.exchange import Exchange
+from .server.exchange import Exchange, Principal
 from .server.failures import answer_cancelled
 from .server.outbox import encoded
 from .server.server import Server
@@ -75,11 +76,11 @@ class _Calls:
     """The requests that are served while their senders wait, and the stream of what flows before their responses. Made
     in the context that their handlers are to see."""
 
-    def __init__(self, dispatcher: Dispatcher, receive: Receive):
+    def __init__(self, dispatcher: Dispatcher, receive: Receive, principal: Principal | None):
         self._dispatcher = dispatcher
         self._receive = receive
         self._context = copy_context()
-        self._session = Session(EventStream())  # which none of them belongs to
+        self._session = Session(EventStream(), principal=principal)  # which none of them belongs to
         self._running: dict[asyncio.Task[Outcome], Exchange] = {}
         self._turn = 0
         self._over = False
@@ -96,16 +97,25 @@ class _Calls:
             return None
         return exchange if exchange.version.is_modern and not exchange.method.standing else None
 
-    async def serve(self, exchange: Exchange) -> None:
-        """Serve it, and give its response to the client."""
-        await self.drain()
+    def serve(self, exchange: Exchange) -> Outcome | Malformed | Awaitable[None]:
+        """The response to it. What takes longer gives that to the client, when it is awaited."""
+        self._turn += 1
+        return self._now(exchange) if self._turn % _TURN and not being_cancelled() else self._after_others(exchange)
+
+    async def _after_others(self, exchange: Exchange) -> None:
+        await anyio.lowlevel.checkpoint()
+        came = self._now(exchange)
+        await came if isinstance(came, Awaitable) else self._receive(came)
+
+    def _now(self, exchange: Exchange) -> Outcome | Malformed | Awaitable[None]:
         if len(self._running) >= self._dispatcher.server.limits.in_flight:
             error = ErrorObject(INTERNAL_ERROR, "too many requests in flight on this connection")
-            return self._receive(ErrorResponse(exchange.request.id, error))
+            return ErrorResponse(exchange.request.id, error)
         context = self._context.copy()
         outcome = context.run(server.at_once, self._dispatcher, exchange)
-        if outcome is not None:
-            return self._receive(_passed(outcome))
+        return _passed(outcome) if outcome is not None else self._run(exchange, context)
+
+    async def _run(self, exchange: Exchange, context: Context) -> None:
         # In a task of its own: who cancels that does not cancel the client's, nor the other way round but by the
         # exchange's scope, which leaves shielded work alone. That may go on when the client has left.
         task = asyncio.get_running_loop().create_task(self._dispatcher(exchange), context=context)
@@ -160,23 +170,29 @@ class _Calls:
         """There is no reader that would come back."""
 
 
-def _passed(outcome: Outcome) -> Message | Malformed:
+def _passed(outcome: Outcome) -> Outcome | Malformed:
     """A response as the client gets it."""
     if isinstance(outcome, Response):
         try:
             return Response(outcome.id, msgspec.Raw(encode(outcome.result)))
         except _NOT_JSON:
             pass
-    return decode(encode_anyway(outcome))
+    passed = decode(encode_anyway(outcome))
+    assert isinstance(passed, Response | ErrorResponse | Malformed)
+    return passed
 
 
 class MemoryTransport:
-    """Connects a client with a Server object of the same process, which runs for as long as the connection lasts."""
+    """Connects a client with a Server object of the same process, which runs for as long as the connection lasts.
+
+    principal: who calls.
+    """
 
     request_streams = False
 
-    def __init__(self, server: Server):
+    def __init__(self, server: Server, principal: Principal | None = None):
         self._server = server
+        self._principal = principal
         self._nursery = Nursery()
         self._outgoing: MemoryObjectSendStream[Message | Malformed] | None = None
         self._serving: anyio.CancelScope | None = None
@@ -188,15 +204,15 @@ class MemoryTransport:
         """Start the server. Raises: ConnectionFailed if its lifespan fails."""
         if self._outgoing is not None or self._nursery.closed:
             raise ConnectionFailed("this connection in the process was used before; make a new MemoryTransport")
+        self._receive = receive
         self._outgoing, incoming = anyio.create_memory_object_stream[Message | Malformed](1000)
         opened = Waiter()
-        self._nursery.start(self._serve, _Channel(incoming, receive), receive, incoming, lost, opened)
+        self._nursery.start(self._serve, _Channel(incoming, receive), incoming, lost, opened)
         await opened.wait()
 
     async def _serve(
         self,
         channel: _Channel,
-        receive: Receive,
         incoming: MemoryObjectReceiveStream[Message | Malformed],
         lost: Lost,
         opened: Waiter,
@@ -204,10 +220,10 @@ class MemoryTransport:
         why = "the server in this process has ended"
         try:
             async with start(self._server) as dispatcher:
-                self._calls = _Calls(dispatcher, receive)
+                self._calls = _Calls(dispatcher, self._receive, self._principal)
                 opened.resolve(None)
                 with anyio.CancelScope() as self._serving:
-                    await server.serve(dispatcher, channel)
+                    await server.serve(dispatcher, channel, self._principal)
                 await self._calls.end()
         except Exception as error:
             if opened.done:
@@ -222,17 +238,26 @@ class MemoryTransport:
             lost(ConnectionLost(why))
             self._ended.resolve(None)
 
+    def at_once(self, request: Request) -> Outcome | Malformed | Awaitable[None]:
+        """Send a request. Returns its response, if that is there at once; else what is to be awaited, as `send`."""
+        if self._stateless and self._calls is not None and not self._nursery.closed:
+            exchange = self._calls.read(request)
+            if exchange is not None:
+                return self._calls.serve(exchange)
+        return self._put(request)
+
     async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
         """Send one message. A stateless request has its response when this returns, and is cancelled with it.
 
         Raises: ConnectionLost, LocalProtocolError.
         """
+        came = self.at_once(message) if isinstance(message, Request) else self._put(message)
+        await came if isinstance(came, Awaitable) else self._receive(came)
+
+    async def _put(self, message: Message) -> None:
+        """Send it through the channel."""
         if self._outgoing is None or self._nursery.closed:
             raise ConnectionLost("the connection is closed")
-        if self._stateless and self._calls is not None and isinstance(message, Request):
-            exchange = self._calls.read(message)
-            if exchange is not None:
-                return await self._calls.serve(exchange)
         try:
             await self._outgoing.send(decode(client.encoded(message)))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:

@@ -5,7 +5,7 @@ import math
 import anyio
 import pytest
 
-from backchannel.client.call import Call
+from backchannel.client.call import Call, current
 from backchannel.client.pending import Pending
 from backchannel.errors import ConnectionFailed, ConnectionLost, OutcomeUnknown, RequestTimeout
 from tests.client import fake_time
@@ -74,6 +74,34 @@ async def test_the_total_clock_never_stands_still() -> None:
                 call.restart()
     assert caught.value.clock == "total"
     assert anyio.current_time() - began == pytest.approx(4)
+
+
+@pytest.mark.parametrize("way", ["begin", "held"])
+async def test_a_lazy_call_is_in_flight_from_its_first_wait_on(way: str) -> None:
+    among: set[Call] = set()
+    with pytest.raises(RequestTimeout) as caught:
+        with Call("tools/call", 10, 100, among=among, lazy=True) as call:
+            assert not among and current() is not call
+            await anyio.sleep(1000)
+            began = anyio.current_time()
+            if way == "begin":
+                call.begin()
+                call.begin()
+            else:
+                with call.held():
+                    await anyio.sleep(50)
+            assert among == {call} and current() is call
+            await anyio.sleep_forever()
+    assert caught.value.clock == "idle"
+    assert anyio.current_time() - began == pytest.approx(10 if way == "begin" else 60)
+    assert not among and current() is not call
+
+
+async def test_a_lazy_call_that_never_waits_has_no_scope() -> None:
+    with pytest.raises(ValueError, match="mine"):
+        with Call("tools/call", 10, new_scope=pytest.fail, lazy=True) as call:
+            call.restart()
+            raise ValueError("mine")
 
 
 async def test_what_has_an_end_in_time_is_returned() -> None:

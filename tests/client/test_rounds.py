@@ -166,14 +166,14 @@ async def test_a_chain_of_questions_each_of_which_holds_the_last_answer(version:
 
     requests = 0
     transport = MemoryTransport(server)
-    send = transport.send
+    at_once = transport.at_once
 
-    async def counting(message: Any) -> None:
+    def counting(request: Any) -> Any:
         nonlocal requests
-        requests += getattr(message, "method", "") == "tools/call"
-        await send(message)
+        requests += request.method == "tools/call"
+        return at_once(request)
 
-    transport.send = counting  # type: ignore[method-assign]
+    transport.at_once = counting  # type: ignore[method-assign]
     async with Client(transport, elicit=elicit, version=version) as client:
         result = await client.call_tool("chain")
     assert result.text == " ".join(f"a{number + 1}" for number in range(depth))

@@ -1,5 +1,6 @@
 """Input: a descriptor that stays registered, and is read when somebody waits for more."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from backchannel.nursery import on_asyncio
 from backchannel.server.input import Input
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="pipes that can be waited for")]
@@ -53,6 +55,36 @@ async def test_each_wait_ends_with_what_came(pipe: Pipe) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(anyio.to_thread.run_sync, pipe.write, line)
             assert await more(pipe) == line
+
+
+async def test_who_waits_goes_on_before_anything_else_does(pipe: Pipe) -> None:
+    if not on_asyncio():
+        pytest.skip("a turn of the event loop of asyncio")
+    loop, order = asyncio.get_running_loop(), list[str]()
+    tasks: list[object] = [asyncio.current_task()]
+
+    def read() -> bool:
+        loop.call_soon(order.append, "the next turn")
+        return pipe._read()
+
+    input = Input(pipe.descriptor, read)
+    pipe.write(b"one\n")
+    await input.more()
+    order.append("the task")
+    tasks.append(asyncio.current_task())
+    await anyio.lowlevel.checkpoint()
+    input.close()
+    assert order == ["the task", "the next turn"]
+    assert tasks[0] is tasks[1]
+
+
+async def test_what_else_waits_for_the_same_goes_on_too(pipe: Pipe) -> None:
+    if not on_asyncio():
+        pytest.skip("a future of asyncio")
+    wait = asyncio.ensure_future(pipe.input.more())
+    pipe.write(b"one\n")
+    await asyncio.gather(asyncio.wait([wait]), asyncio.wait_for(asyncio.shield(wait), 10))
+    assert pipe.got == [b"one\n"]
 
 
 async def test_a_part_is_not_enough(pipe: Pipe) -> None:

@@ -2,7 +2,8 @@
 
 How it works: a call has one cancel scope. The scope has no deadline of its own, for moving one costs more than most
 signs of life are worth: on asyncio there is one timer, which looks when it goes off whether the call is due by now, and
-if not is set again.
+if not is set again. A call that is `lazy` has neither before it waits: what is answered without a wait cannot be cut
+off.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
@@ -42,8 +43,9 @@ class Call:
     method: what is called.  idle: seconds without a sign of life; this clock stands still while the server's questions
     are answered, and starts again with each round and on progress.  total: seconds for everything; it never stands
     still.  nested: the call is made by a handler that answers a question.  by_hand: its caller answers what is asked.
-    among: the calls in flight, of which it is one until the end of the block.  scope: a new one.  `questions` has the
-    scopes of those that are known to be asked by this call; they are withdrawn where the block fails.
+    among: the calls in flight, of which it is one until the end of the block.  new_scope: makes its scope.  lazy: what
+    waits in the block calls `begin` before that.  `questions` has the scopes of those that are known to be asked by
+    this call; they are withdrawn where the block fails.
 
     `pending` is the call as it stands, for the exceptions that leave it.  `asked`: a reverse call has come while it was
     in flight.  `at_risk`: a request is out that may not run twice.
@@ -60,7 +62,8 @@ class Call:
         nested: bool = False,
         by_hand: bool = False,
         among: set[Call] | None = None,
-        scope: anyio.CancelScope | None = None,
+        new_scope: Callable[[], anyio.CancelScope] = anyio.CancelScope,
+        lazy: bool = False,
     ) -> None:
         self.method = method
         self.questions: set[anyio.CancelScope] = set()
@@ -72,8 +75,8 @@ class Call:
         self._among = among
         self._held = 0
         self._lost: Exception | None = None
-        self._scope = scope if scope is not None else anyio.CancelScope()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._new_scope, self._lazy = new_scope, lazy
+        self._scope: anyio.CancelScope | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._active = False
 
@@ -86,6 +89,7 @@ class Call:
         """The idle clock runs out then."""
         self._due = due = min(self._end, due)
         if self._loop is None:
+            assert self._scope is not None
             self._scope.deadline = due
         elif due != math.inf and (self._timer is None or due < self._timer.when()):
             if self._timer is not None:
@@ -98,6 +102,7 @@ class Call:
     def _ring(self) -> None:
         self._timer = None
         if self._now() >= self._due:
+            assert self._scope is not None
             self._scope.cancel("the call is overdue")
         else:
             self._set(self._due)
@@ -115,6 +120,7 @@ class Call:
     @contextmanager
     def held(self) -> Iterator[None]:
         """For the time of the block, the idle clock stands still."""
+        self.begin()
         self.hold()
         try:
             yield
@@ -124,38 +130,50 @@ class Call:
     def lose(self, error: Exception) -> None:
         """The connection has ended: so does the call, wherever it is."""
         self._lost = error
-        self._scope.cancel()
+        if self._scope is not None:
+            self._scope.cancel()
 
     def withdraw(self) -> None:
         """The call is given up: so are the questions that it asks."""
         for scope in self.questions:
             scope.cancel()
 
-    def __enter__(self) -> Call:
+    def begin(self) -> None:
+        """From now on it may wait: it is in flight, and can be cut off. Only what the block awaits itself calls it."""
+        if self._active:
+            return
+        self._loop: asyncio.AbstractEventLoop | None
         try:
             self._loop = asyncio.get_running_loop()
         except RuntimeError:  # of trio, whose scopes have deadlines that cost little
             self._loop = None
         now = self._loop.time() if self._loop is not None else anyio.current_time()
         self._active, self._end = True, now + self._total
+        self._scope = self._new_scope()
         self._set(now + self.idle)
         self._scope.__enter__()
         self._outer = _current.get()
         _current.set(weakref.ref(self))
         if self._among is not None:
             self._among.add(self)
+
+    def __enter__(self) -> Call:
+        if not self._lazy:
+            self.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer, self._active = None, False
-        self._scope.__exit__(kind, error, trace)
-        _current.set(self._outer)
-        if self._among is not None:
-            self._among.discard(self)
+        if self._active:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer, self._active = None, False
+            assert self._scope is not None
+            self._scope.__exit__(kind, error, trace)
+            _current.set(self._outer)
+            if self._among is not None:
+                self._among.discard(self)
         if error is not None:
             self._fail(error)
 
@@ -164,7 +182,7 @@ class Call:
         self.withdraw()
         if isinstance(error, ConnectionFailed | ConnectionLost):
             self._carry(error)
-        if not self._scope.cancelled_caught:
+        if self._scope is None or not self._scope.cancelled_caught:
             return
         if self._lost is not None:
             lost = self.unknown(self._lost) if self.at_risk else ConnectionLost(str(self._lost))

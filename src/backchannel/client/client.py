@@ -270,7 +270,7 @@ class Client(Features):
         """
         return await self._request(self._cache, method, params, progress, timeout, total_timeout)
 
-    async def _request(
+    def _request(
         self,
         cache: Cache | None,
         method: str,
@@ -278,13 +278,15 @@ class Client(Features):
         progress: Progress | None = None,
         timeout: float | None = None,
         total_timeout: float | None = None,
-    ) -> msgspec.Raw:
+    ) -> Awaitable[msgspec.Raw]:
         core = partial(self._go_through, self._opened(), cache, progress, timeout, total_timeout)
         pending = Pending.start(method, params or {})
-        result = await (onion(self._middlewares, core)(pending) if self._middlewares else core(pending))
-        return result if isinstance(result, msgspec.Raw) else raw(result)
+        return self._through(core, pending) if self._middlewares else core(pending)
 
-    async def _go_through(
+    async def _through(self, core: Callable[[Pending[Any]], Awaitable[Any]], pending: Pending[Any]) -> msgspec.Raw:
+        return raw(await onion(self._middlewares, core)(pending))
+
+    def _go_through(
         self,
         connection: Connection,
         cache: Cache | None,
@@ -292,12 +294,12 @@ class Client(Features):
         timeout: float | None,
         total_timeout: float | None,
         pending: Pending[Any],
-    ) -> msgspec.Raw:
+    ) -> Awaitable[msgspec.Raw]:
+        idle, total = self._clocks(timeout, total_timeout)
         tools, most = self._tools, self._max_rounds
-        with connection.call(pending.method, *self._clocks(timeout, total_timeout)) as call:
-            return await go_through(
-                connection, call, pending, cache=cache, tools=tools, progress=progress, max_rounds=most
-            )
+        return go_through(
+            connection, pending, idle, total, cache=cache, tools=tools, progress=progress, max_rounds=most
+        )
 
     async def _round(
         self,

@@ -14,7 +14,7 @@ SessionGone, and where there is a `renewal`, it begins a new session.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -52,7 +52,7 @@ from .listener import Listener
 from .refusal import error_of
 from .renewal import Renewal
 from .reverse import ReverseCalls
-from .transport import SessionGone, Transport
+from .transport import AtOnce, SessionGone, Transport
 
 logger = logging.getLogger("backchannel.client")
 Progress = Callable[[ProgressParams], Any]
@@ -111,6 +111,10 @@ class Connection:
         self.dropped = 0
         self._peer = Peer()
         self._reverse = ReverseCalls(self._peer, answers, transport, self.nursery, strict, self._drop)
+        # One of its own: a transport around another must see what passes.
+        self._at_once: AtOnce | None = (
+            getattr(transport, "at_once", None) if hasattr(type(transport), "at_once") else None
+        )
         self._calls: set[Call] = set()
         self._lost: Exception | None = None
         self._new_scope: Callable[[], anyio.CancelScope] = anyio.CancelScope
@@ -143,17 +147,25 @@ class Connection:
         self.transport.negotiated(version)
 
     def call(
-        self, method: str, idle: float | None = None, total: float | None = None, *, by_hand: bool = False
+        self,
+        method: str,
+        idle: float | None = None,
+        total: float | None = None,
+        *,
+        by_hand: bool = False,
+        lazy: bool = False,
     ) -> Call:
         """A call to the server, which is in flight until the end of its block. idle, total: seconds.  by_hand: its
-        caller answers what it asks.
+        caller answers what it asks.  lazy: nothing in its block waits but for `request`, and under `held`.
 
         Raises: ConnectionLost, and at the end of the block RequestTimeout.
         """
         if self._lost is not None:
             raise ConnectionLost(str(self._lost)) from self._lost
-        nested, scope = self.answers.nested, self._new_scope()
-        return Call(method, idle, total, nested=nested, by_hand=by_hand, among=self._calls, scope=scope)
+        nested, among = self.answers.nested, self._calls
+        return Call(
+            method, idle, total, nested=nested, by_hand=by_hand, among=among, new_scope=self._new_scope, lazy=lazy
+        )
 
     async def request(
         self,
@@ -172,24 +184,36 @@ class Connection:
 
         Raises: RemoteProtocolError, ConnectionLost, and what ends the call.
         """
-        listener = self.listener(progress) if progress is not None else None
-        waiting = _Waiting(call, listener)
-        id = self._peer.open(waiting, method)
+        id = self._peer.new_id()
+        if started is not None:
+            started(id)
+        token = id if progress is not None else None
+        request = Request(id, method, self._complete(params, token, version, call.by_hand))
+        came = self._at_once(request) if self._at_once is not None else None
+        if came is None or not isinstance(came, (Response, ErrorResponse, Malformed)):
+            call.begin()
+            waiting = _Waiting(call, self.listener(progress) if progress is not None else None)
+            came = await self._wait(request, waiting, came or self._send(request, waiting, headers))
+        if not isinstance(came, Response):
+            raise _failure(came)
+        result: msgspec.Raw = came.result
+        return result
+
+    def _send(self, request: Request, waiting: _Waiting, headers: Mapping[str, str] | None) -> Awaitable[None]:
+        if not self.modern and self.transport.request_streams:
+            return self._follow(request, waiting, headers)
+        return self.transport.send(request, headers) if headers else self.transport.send(request)
+
+    async def _wait(self, request: Request, waiting: _Waiting, sending: Awaitable[None]) -> Outcome | Malformed:
+        """The response to a request. `sending` sends it."""
+        id, listener = request.id, waiting.progress
+        self._peer.open(waiting, request.method, id)
         try:
-            if started is not None:
-                started(id)
-            request = Request(id, method, self._complete(params, id if listener else None, version, call.by_hand))
-            if not self.modern and self.transport.request_streams:
-                await self._follow(request, waiting, headers)
-            else:
-                await (self.transport.send(request, headers) if headers else self.transport.send(request))
+            await sending
             outcome: Outcome | Malformed = await waiting.wait()
             if listener is not None:
                 await listener.drained()
-            if not isinstance(outcome, Response):
-                raise _failure(outcome)
-            result: msgspec.Raw = outcome.result
-            return result
+            return outcome
         except anyio.get_cancelled_exc_class():
             await self._abandon(id)
             raise
@@ -203,7 +227,7 @@ class Connection:
         await anyio.lowlevel.checkpoint_if_cancelled()
         token = _sending.set(waiting.call)
         try:
-            with anyio.CancelScope() as waiting.reading:
+            with self._new_scope() as waiting.reading:
                 await (self.transport.send(request, headers) if headers else self.transport.send(request))
         except Exception:  # whatever it is, it belongs to the caller
             if not waiting.done:

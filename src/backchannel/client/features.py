@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
@@ -64,7 +64,7 @@ class Features(ABC):
         """Send any request and return its raw result."""
 
     @abstractmethod
-    async def _request(
+    def _request(
         self,
         cache: Cache | None,
         method: str,
@@ -72,7 +72,7 @@ class Features(ABC):
         progress: Progress | None = None,
         timeout: float | None = None,
         total_timeout: float | None = None,
-    ) -> msgspec.Raw:
+    ) -> Awaitable[msgspec.Raw]:
         """The same. cache: where the result may be found, and is kept."""
 
     @abstractmethod

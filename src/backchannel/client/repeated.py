@@ -28,12 +28,11 @@ def repeated(message: Message, version: Version | None) -> dict[str, str]:
     if method is None or (version is not None and not version.is_modern):
         return {}
     params = _members(getattr(message, "params", None))
-    stated = _version(params.get("_meta"))
-    sent = stated if isinstance(stated, str) else version
-    if sent is None or not is_modern(sent):
+    sent = version.value if version is not None else _version(params.get("_meta"))
+    if version is None and not (isinstance(sent, str) and is_modern(sent)):
         return {}
-    headers = {"mcp-protocol-version": str(sent), "mcp-method": encode_value(method)}
     known = METHODS.get(method)
+    headers = {"mcp-protocol-version": sent, "mcp-method": method if known is not None else encode_value(method)}
     value = params.get(known.name) if known is not None and known.name is not None else None
     if isinstance(value, msgspec.Raw):
         value = msgspec.json.decode(value)

@@ -36,8 +36,9 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between rounds in which no
 
 async def go_through(
     connection: Connection,
-    call: Call,
     pending: Pending[Any],
+    idle: float | None = None,
+    total: float | None = None,
     *,
     cache: Cache | None = None,
     tools: KnownTools,
@@ -46,44 +47,45 @@ async def go_through(
 ) -> msgspec.Raw:
     """Send the request of a call, and send it again with answers for as long as the server asks.
 
-    pending: the call, before its first round.
+    pending: the call, before its first round.  idle, total: seconds, as for a Call.
     cache: where a result may be found, and kept; legacy results do not say that they may be.  tools: what is known of
     them, which has a say in how they are called.
 
     Returns the raw result. Raises: RemoteProtocolError, LocalProtocolError, TooManyRounds, what ends the call, and what
     the host's own handlers raise.
     """
-    key = pending.params if cache is not None and connection.modern and call.method in CACHEABLE else None
-    changes = 0
-    if cache is not None and key is not None:
-        if (kept := cache.get(call.method, key)) is not None:
-            await anyio.lowlevel.checkpoint()
-            return kept
-        changes = cache.changes
-    rising = Rising(progress) if progress is not None else None
-    silent, visited = 0, False
-    for rounds_left in reversed(range(max_rounds)):
-        try:
-            came = await send(connection, call, pending, tools, rising)
-        except RemoteProtocolError as error:
-            pages = pages_of(connection, error) if rounds_left and not visited else {}
-            if not pages or not await _visit(connection, call, pages):
-                raise
-            visited = True
-            continue
-        if not isinstance(came, Pending):
-            if cache is not None and key is not None and not pending.begun:
-                cache.put(call.method, key, came, changes=changes)
-            return came
-        pending = call.pending = came
-        silent = 0 if pending.questions else silent + 1
-        if rounds_left and silent:
-            await _pause(call, silent)
-        elif rounds_left:
-            with call.held():
-                results = await answer_all(connection.answers, pending.questions)
-            pending = call.pending = pending.with_results(results)
-    raise TooManyRounds(f"{call.method} went through {max_rounds} rounds of questions without an end")
+    with connection.call(pending.method, idle, total, lazy=True) as call:
+        key = pending.params if cache is not None and connection.modern and call.method in CACHEABLE else None
+        changes = 0
+        if cache is not None and key is not None:
+            if (kept := cache.get(call.method, key)) is not None:
+                await anyio.lowlevel.checkpoint()
+                return kept
+            changes = cache.changes
+        rising = Rising(progress) if progress is not None else None
+        silent, visited = 0, False
+        for rounds_left in reversed(range(max_rounds)):
+            try:
+                came = await send(connection, call, pending, tools, rising)
+            except RemoteProtocolError as error:
+                pages = pages_of(connection, error) if rounds_left and not visited else {}
+                if not pages or not await _visit(connection, call, pages):
+                    raise
+                visited = True
+                continue
+            if not isinstance(came, Pending):
+                if cache is not None and key is not None and not pending.begun:
+                    cache.put(call.method, key, came, changes=changes)
+                return came
+            pending = call.pending = came
+            silent = 0 if pending.questions else silent + 1
+            if rounds_left and silent:
+                await _pause(call, silent)
+            elif rounds_left:
+                with call.held():
+                    results = await answer_all(connection.answers, pending.questions)
+                pending = call.pending = pending.with_results(results)
+        raise TooManyRounds(f"{call.method} went through {max_rounds} rounds of questions without an end")
 
 
 async def send(

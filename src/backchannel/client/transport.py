@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
 from ..errors import INVALID_PARAMS, ConnectionFailed, LocalProtocolError
-from ..protocol.jsonrpc import Malformed, Message, decode, encode, scan
+from ..protocol.jsonrpc import Malformed, Message, Outcome, Request, decode, encode, scan
 from ..protocol.lines import Oversized
 from ..protocol.oversized import stand_in
 from ..protocol.versions import FEATURES, Version
@@ -18,6 +18,8 @@ Receive = Callable[[Message | Malformed], None]
 Lost = Callable[[Exception], None]
 """Called once when the connection has ended and no message can come any more, with the exception that says why; and
 with SessionGone, any number of times, when the session alone is gone."""
+AtOnce = Callable[[Request], Outcome | Malformed | Awaitable[None]]
+"""Sends a request. Returns its response, if that is there without waiting; else what is to be awaited, as `send`."""
 
 
 class SessionGone(ConnectionFailed):
@@ -32,6 +34,8 @@ class Transport(Protocol):
     `request_streams`: each request has a response stream of its own, whose closing cancels it (streamable HTTP). Then
     `send` of a request reads that stream: it returns when the response has been received, gives what comes before from
     its own task, and abandons the stream when it is cancelled.
+
+    A transport that can answer without waiting has `at_once` besides, an `AtOnce`, which is given every request.
     """
 
     @property

@@ -93,15 +93,21 @@ class Peer:
         """What serves the requests of the other side."""
         return [handle for _, handle in self._serving.values() if handle is not None]
 
-    def open(self, waiter: Any, method: str = "") -> RequestId:
+    def new_id(self) -> RequestId:
+        """An id for a request of this side."""
+        number = self._next
+        self._next = number + 1
+        return f"{self._prefix}.{number}" if self._prefix else number
+
+    def open(self, waiter: Any, method: str = "", id: RequestId | None = None) -> RequestId:
         """Register `waiter` and return the id for its request. It is registered before a byte is written, so that an
         instant reply finds it.
 
-        method: of the request; `initialize` is never cancelled (2025-11-25 basic/utilities/cancellation).
+        method: of the request; `initialize` is never cancelled (2025-11-25 basic/utilities/cancellation).  id: a
+        `new_id`.
         """
-        number = self._next
-        self._next = number + 1
-        id = f"{self._prefix}.{number}" if self._prefix else number
+        if id is None:
+            id = self.new_id()
         self._pending[id] = (method, waiter)
         return id
 

@@ -156,8 +156,7 @@ class _Reader:
         """Wait until there is something to serve. Returns False at the end."""
         while not self._due:
             if not self._messages:
-                self._outbox.flush()
-                if len(self._outbox) >= _PAUSE:
+                if self._outbox.flush() >= _PAUSE:
                     await self._outbox.drain()
                 try:
                     self._messages.extend(await self._channel.receive())

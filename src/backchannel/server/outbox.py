@@ -47,13 +47,14 @@ class Outbox(EventStream):
             return True
         return super().append(message)
 
-    def flush(self) -> None:
-        """Write what can be written at once, and let the task do the rest."""
+    def flush(self) -> int:
+        """Write what can be written at once, and let the task do the rest. Returns how many messages are left."""
         self.held = False
         if self._log and not self._stuck:
             self._write()
         if self._stuck or self._log:
             self._wake()
+        return len(self._log)
 
     def release(self) -> None:
         """Hold the task back no more."""

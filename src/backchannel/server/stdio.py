@@ -130,13 +130,16 @@ class StdioChannel:
     def write(self, messages: list[bytes]) -> bool:
         """Write lines. Never waits. Returns whether all is written; if not, `flush` comes next."""
         messages.append(b"")
-        self._unwritten = memoryview(b"\n".join(messages))
+        data, written = b"\n".join(messages), 0
         if not self._blocking:
             try:
-                self._unwritten = self._unwritten[os.write(self._out, self._unwritten) :]
+                written = os.write(self._out, data)
             except OSError:
                 pass  # `flush` meets it again
-        return not self._unwritten
+        if written < len(data):
+            self._unwritten = memoryview(data)[written:]
+            return False
+        return True
 
     async def flush(self) -> None:
         """Wait until all is written. Raises: anyio.BrokenResourceError if nobody reads any more."""
