@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from backchannel import Client, ConfigurationError, MemoryStateStore, RequestState, Server, http_app, run
+from backchannel import (
+    BearerAuth,
+    Client,
+    ConfigurationError,
+    DPoP,
+    MemoryStateStore,
+    RequestState,
+    Server,
+    http_app,
+    run,
+)
 
 
 @pytest.mark.parametrize("what", ["server", object(), None, Server, lambda: Server("s")])
@@ -13,7 +23,9 @@ from backchannel import Client, ConfigurationError, MemoryStateStore, RequestSta
 def test_what_is_no_server_is_named_by_its_type(function: Any, what: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         function(what)
-    assert str(caught.value).startswith(f"{function.__name__}() takes a backchannel.Server, not {type(what).__name__}")
+    also = " or an app of http_app()" if function is run else ""
+    start = f"{function.__name__}() takes a backchannel.Server{also}, not {type(what).__name__}"
+    assert str(caught.value).startswith(start)
     assert ("backchannel run" in str(caught.value)) is (what == "server")
 
 
@@ -22,6 +34,35 @@ def test_what_is_no_server_is_named_by_its_type(function: Any, what: Any) -> Non
 def test_options_of_http_without_http(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="is for HTTP only: give http='HOST:PORT' too"):
         run(Server("s"), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({}, "is for HTTP: give http='HOST:PORT' too, or run its Server"),
+        ({"http": "127.0.0.1:0", "path": "/x"}, "the app is made already: give path to http_app()"),
+        ({"http": "127.0.0.1:0", "workers": 2}, "sessions need workers=1, or a fleet="),
+        ({"http": "127.0.0.1:0", "workers": 0}, "workers is a whole number above 0"),
+        ({"http": "here"}, "is no address"),
+    ],
+)
+def test_an_app_is_run_as_it_is(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(why)):
+        run(http_app(Server("s")), **options)
+
+
+def test_an_app_is_listened_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[Any] = []
+    monkeypatch.setattr("backchannel.server.http.listen.listen", lambda *given, **more: served.append((given, more)))
+    app = http_app(Server("s"), path="/x", sessions=False)
+    run(app, http="0.0.0.0:8000", workers=2)
+    assert served == [((app, "0.0.0.0:8000"), {"workers": 2})]
+
+
+def test_an_app_for_several_processes_shares_its_proofs() -> None:
+    app = http_app(Server("s"), sessions=False, auth=BearerAuth(issuer="https://a.test", audience="x", dpop=DPoP()))
+    with pytest.raises(ConfigurationError, match="a proof of DPoP is good once"):
+        run(app, http="127.0.0.1:0", workers=2)
 
 
 def test_a_list_that_is_a_text() -> None:

@@ -1,5 +1,6 @@
 """cli/load.py and cli/targets.py: how a Server is named, and what is said where there is none."""
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from backchannel import Server, StdioServer
-from backchannel.cli.load import load, split
+from backchannel.cli.load import load, served, split
 from backchannel.cli.targets import target
 from backchannel.errors import ConfigurationError
+from backchannel.server.http.app import HttpApp
 
 SOURCE = """
 from backchannel import Server
@@ -62,15 +64,29 @@ def test_an_absolute_path(place: Path) -> None:
         ("place_two.deeper:server", "there is no module 'place_two.deeper'"),
         ("no_such_file.py", "there is no file 'no_such_file.py'"),
         ("place_two.py", "place_two.py has no 'server': name the variable"),
-        ("folder/place_one.py:number", "folder/place_one.py:number is not a backchannel.Server, but of type int"),
-        ("folder/place_one.py:Server", "is not a backchannel.Server, but of type type"),
+        (
+            "folder/place_one.py:number",
+            "folder/place_one.py:number is not a backchannel.Server or an app of http_app(), but of type int",
+        ),
+        ("folder/place_one.py:Server", "is not a backchannel.Server or an app of http_app(), but of type type"),
         (".relative:server", "is no name of a module"),
         ("", "is no name of a module"),
     ],
 )
 def test_what_is_missing_is_said(given: str, why: str) -> None:
-    with pytest.raises(ConfigurationError, match=why.replace("(", r"\(")):
+    with pytest.raises(ConfigurationError, match=re.escape(why)):
         load(given)
+
+
+def test_an_app_is_served_and_not_called(place: Path) -> None:
+    source = "from backchannel import Server, http_app\nserver = Server('five')\napp = http_app(server)\n"
+    (place / "place_app.py").write_text(source, encoding="utf-8")
+    app = served("place_app.py:app")
+    assert isinstance(app, HttpApp) and app.server.name == "five"
+    with pytest.raises(
+        ConfigurationError, match="backchannel run place_app.py:app --http HOST:PORT, or name its Server"
+    ):
+        load("place_app.py:app")
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import anyio
 import pytest
 
 from backchannel.cli.logins import Logins
-from backchannel.testing.auth import AuthServer
-from tests.cli.programs import COMMAND, PATIENCE, Typist, backchannel, environment
+from backchannel.testing.auth import AuthServer, Misbehaviour
+from tests.cli.programs import COMMAND, PATIENCE, Typist, backchannel, environment, served
 from tests.cli.vault import Vault, browser, running
 
 
@@ -154,6 +154,40 @@ def test_a_client_that_was_registered_beforehand(monkeypatch: pytest.MonkeyPatch
         backchannel("logout", vault.url)
         assert backchannel("login", vault.url).returncode == 3
     assert "s3cret" not in (person / "logins.json").read_text()
+
+
+def test_scopes_that_are_missing_are_named_with_the_command_that_gets_them(vault: Vault) -> None:
+    backchannel("login", vault.url, "--scope", "read")
+    done = backchannel("call", vault.url, "seal_it")
+    assert done.returncode == 3
+    assert "this request needs more scopes: insufficient_scope: This needs the scopes: write; " in done.stderr
+    assert f"run backchannel login {vault.url} --scope write; " in done.stderr
+    assert backchannel("login", vault.url, "--scope", "write").returncode == 0
+    assert backchannel("call", vault.url, "seal_it").stdout == "it is sealed\n"
+    token = vault.auth.issue(scopes=["read"])
+    done = backchannel("call", vault.url, "seal_it", "--header", f"Authorization: Bearer {token}")
+    assert done.returncode == 3
+    assert "wants a token with more scopes (HTTP 403): insufficient_scope: This needs the scopes: write" in done.stderr
+
+
+def test_why_a_token_was_refused_is_said(vault: Vault) -> None:
+    backchannel("login", vault.url)
+    vault.auth.misbehaviour = Misbehaviour(refuse_refresh=True)
+    vault.refused |= vault.shown
+    done = backchannel("call", vault.url, "open_it", "word=a")
+    assert done.returncode == 3
+    assert "the token was refused: invalid_token: The token is not good here; the server wants a login" in done.stderr
+    assert vault.shown and not any(token in done.stderr for token in vault.shown)
+
+
+@pytest.mark.parametrize("options", [[], ["--scope", "read"]])
+def test_a_server_that_asks_for_no_login(tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "open.py").write_text("from backchannel import Server\nserver = Server('open')\n", encoding="utf-8")
+    with served("open.py", cwd=tmp_path) as url:
+        done = backchannel("login", url, *options)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert done.stderr == f"{url} asks for no login: the other commands work without one.\n"
+        assert backchannel("whoami", url).returncode == 1
 
 
 def test_a_logout_needs_nobody_at_the_other_end(person: Path) -> None:

@@ -30,10 +30,29 @@ server = Server("stored", state=RequestState(store=MemoryStateStore()))
 """
 
 
+PROTECTED = """
+from backchannel import BearerAuth, Context, MemoryStateStore, Principal, RequestState, Server, http_app
+server = Server("shop")
+
+async def verify(token: str) -> Principal | None:
+    return Principal("ada") if token == "good" else None
+
+@server.tool(scopes=[])
+def who(ctx: Context) -> str:
+    return ctx.principal.subject
+
+auth = BearerAuth(verify=verify)
+app = http_app(server, auth=auth, path="/shop", sessions=False)
+with_sessions = http_app(server, auth=auth)
+stored = http_app(Server("stored", state=RequestState(store=MemoryStateStore())), sessions=False)
+"""
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     (tmp_path / "noisy.py").write_text(SERVER, encoding="utf-8")
     (tmp_path / "bad.py").write_text("\nimport no_such\n", encoding="utf-8")
+    (tmp_path / "shop.py").write_text(PROTECTED, encoding="utf-8")
     (tmp_path / "stored.py").write_text(STORED, encoding="utf-8")
     return tmp_path
 
@@ -54,6 +73,15 @@ def test_http(place: Path, given: str) -> None:
             assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_an_app_is_served_with_its_settings(place: Path, workers: str) -> None:
+    with served("shop.py:app", "--workers", workers, cwd=place) as url:
+        assert url.endswith("/shop")
+        done = backchannel("call", url, "who", "--header", "Authorization: Bearer good")
+        assert (done.returncode, done.stdout) == (0, "ada\n"), done.stderr
+        assert backchannel("call", url, "who", "--header", "Authorization: Bearer other").returncode == 3
+
+
 def test_http_ends_at_once_when_it_is_interrupted(place: Path) -> None:
     command = [*COMMAND, "run", "noisy.py", "--http", "127.0.0.1:0"]
     process = subprocess.Popen(command, cwd=place, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -69,10 +97,13 @@ def test_http_ends_at_once_when_it_is_interrupted(place: Path) -> None:
         (["nothing:server"], "there is no module 'nothing'"),
         (["nothing.py"], "there is no file 'nothing.py'"),
         (["noisy.py:other"], "noisy.py has no 'other'"),
-        (["noisy.py:add"], "noisy.py:add is not a backchannel.Server"),
+        (["noisy.py:add"], "noisy.py:add is not a backchannel.Server or an app of http_app(), but of type function"),
         (["bad.py"], "cannot import bad.py: bad.py:2: ModuleNotFoundError: No module named 'no_such'"),
         (["bad.py", "--http", "127.0.0.1:0"], "cannot import bad.py: bad.py:2: ModuleNotFoundError"),
         (["stored.py", "--http", "127.0.0.1:0", "--workers", "2"], "a MemoryStateStore is for one process"),
+        (["shop.py:app"], "an app of http_app() is for HTTP: give --http HOST:PORT too"),
+        (["shop:with_sessions", "--http", "127.0.0.1:0", "--workers", "2"], "or sessions=False"),
+        (["shop.py:stored", "--http", "127.0.0.1:0", "--workers", "2"], "a MemoryStateStore is for one process"),
         (["noisy.py", "--workers", "2"], "--workers is a number of processes"),
         (["noisy.py", "--http", "127.0.0.1:0", "--workers", "0"], "--workers is a number of processes"),
         (["noisy.py", "--http", "here"], "'here' is no address to listen on"),

@@ -40,7 +40,9 @@ class Vault:
     async def verify(self, token: str) -> Principal | None:
         self.shown.add(token)
         access = self.auth.tokens.access(token)
-        return Principal(access.grant.subject) if access is not None and token not in self.refused else None
+        if access is None or token in self.refused:
+            return None
+        return Principal(access.grant.subject, scopes=frozenset(access.grant.scopes))
 
     def logins(self) -> int:
         """How often somebody has logged in."""
@@ -55,6 +57,10 @@ def running(auth: AuthServer) -> Iterator[Vault]:
     @server.tool
     def open_it(word: str) -> str:
         return f"{word}: it opens"
+
+    @server.tool(scopes=["write"])
+    def seal_it() -> str:
+        return "it is sealed"
 
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(auth.running()) as issuer:
         app = http_app(server, auth=BearerAuth(issuer=issuer, verify=vault.verify))

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyn
 
 
 @contextmanager
-def answering(status: int, body: bytes) -> Iterator[int]:
+def answering(status: int, body: bytes, challenge: str | None = None) -> Iterator[int]:
     """A web server that answers everything so. Gives its port."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -24,6 +24,8 @@ def answering(status: int, body: bytes) -> Iterator[int]:
         def do_GET(self) -> None:
             self.send_response(status)
             self.send_header("content-length", str(len(body)))
+            if challenge is not None:
+                self.send_header("www-authenticate", challenge)
             self.end_headers()
             self.wfile.write(body)
 
@@ -66,3 +68,38 @@ async def test_a_server_that_wants_credentials_says_what_to_give(anyio_backend: 
         with pytest.raises(AuthRequired) as caught:
             await Client(f"http://127.0.0.1:{port}/mcp").open()
     assert str(caught.value) == f"127.0.0.1:{port} wants credentials (HTTP 401); give Client(..., auth=OAuth())"
+
+
+@pytest.mark.parametrize(
+    ("status", "challenge", "text"),
+    [
+        (401, 'Bearer realm="x"', "wants credentials (HTTP 401)"),
+        (
+            401,
+            'Bearer error="invalid_token", error_description="The token token-SECRET is expired"',
+            "wants other credentials (HTTP 401): invalid_token: The token … is expired",
+        ),
+        (
+            403,
+            'Bearer error="insufficient_scope", scope="read write"',
+            "wants a token with more scopes (HTTP 403): insufficient_scope: it needs the scopes read write",
+        ),
+    ],
+)
+@pytest.mark.parametrize("version", ["auto", "legacy"])
+async def test_why_credentials_were_refused(
+    anyio_backend: str, status: int, challenge: str, text: str, version: str
+) -> None:
+    with answering(status, b"", challenge) as port:
+        with pytest.raises(AuthRequired) as caught:
+            headers = {"Authorization": "Bearer token-SECRET"}
+            await Client(f"http://127.0.0.1:{port}/mcp", version=version, headers=headers).open()
+    assert str(caught.value) == f"127.0.0.1:{port} {text}; give Client(..., auth=OAuth())"
+    assert caught.value.challenge == challenge
+
+
+async def test_why_a_bad_request_is_one(anyio_backend: str) -> None:
+    with answering(400, b"", 'Bearer error="invalid_request", error_description="two tokens"') as port:
+        with pytest.raises(RemoteProtocolError) as caught:
+            await Client(f"http://127.0.0.1:{port}/mcp", version="legacy").open()
+    assert str(caught.value) == f"127.0.0.1:{port} answered with HTTP 400: invalid_request: two tokens"

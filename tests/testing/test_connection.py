@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from backchannel import ConfigurationError, ConnectionFailed, Server, StdioServer
+from backchannel import (
+    AuthRequired,
+    ConfigurationError,
+    ConnectionFailed,
+    Context,
+    Principal,
+    RemoteProtocolError,
+    Server,
+    StdioServer,
+)
 from backchannel.testing import Transcript, accept, connect, decline
 from tests.testing.shop import charged, server
 
@@ -121,4 +130,55 @@ async def test_a_lifespan_that_fails(wire: str) -> None:
 
     with pytest.raises((ConnectionFailed, OSError), match="no database"):
         async with connect(Server("broken", lifespan=fail), wire=wire):
+            pass
+
+
+ADA = Principal("ada", scopes=frozenset({"write"}))
+vault = Server("vault")
+
+
+@vault.tool(scopes=["write"])
+async def seal(ctx: Context) -> str:
+    await ctx.confirm("Really?")
+    return f"sealed for {ctx.principal.subject}" if ctx.principal is not None else "sealed for nobody"
+
+
+@vault.tool(visible=lambda principal: principal is not None and principal.subject == "ada")
+def of_ada(ctx: Context) -> str:
+    return ctx.principal.subject if ctx.principal is not None else ""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("more", [{}, {"replay": "always"}, {"replicas": 2}], ids=str)
+async def test_who_calls(connected: Any, more: dict[str, Any]) -> None:
+    async with connected(vault, people=[True], principal=ADA, **more) as client:
+        assert (await client.call_tool("of_ada")).text == "ada"  # without a question, and with one
+        assert (await client.call_tool("seal")).text == "sealed for ada"
+
+
+@pytest.mark.anyio
+async def test_somebody_else_sees_and_may_do_less(connected: Any) -> None:
+    async with connected(vault, people=[], principal=Principal("bob")) as client:
+        assert [tool.name for tool in await client.tools()] == ["seal"]
+        with pytest.raises((RemoteProtocolError, AuthRequired), match="write"):
+            await client.call_tool("seal")
+
+
+@pytest.mark.anyio
+async def test_nobody_calls_where_nobody_is_given(connected: Any) -> None:
+    async with connected(vault) as client:
+        assert [tool.name for tool in await client.tools()] == ["seal"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("target", "principal", "why"),
+    [
+        (StdioServer("x"), ADA, "replicas, clock and principal are for a Server object"),
+        (vault, "ada", r"principal is a Principal, not str: write principal=Principal\(...\)"),
+    ],
+)
+async def test_what_is_no_principal_and_where_there_is_none(target: Any, principal: Any, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        async with connect(target, principal=principal):
             pass

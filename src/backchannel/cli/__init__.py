@@ -88,12 +88,16 @@ def describe(error: BackchannelError) -> str:
         return f"the connection ended, and nothing says whether {name!r} ran: {error.__cause__ or error}"
     text, hint = str(error) or type(error).__name__, ""
     if isinstance(error, LoginFailed):
+        from .redirects import scopes_wanted
+
+        text += scopes_wanted(error)
         hint = "; with a token of your own, give --header 'Authorization: Bearer TOKEN'" if not error.error else ""
     elif isinstance(error, AuthRequired):
         from ..client.refusal import LOG_IN
 
-        text = text.removesuffix(LOG_IN)
-        hint = "; give another --header 'Authorization: Bearer TOKEN', or none, to log in"
+        if text.endswith(LOG_IN):  # nobody has logged in
+            text = text.removesuffix(LOG_IN)
+            hint = "; give another --header 'Authorization: Bearer TOKEN', or none, to log in"
     return f"{text}{hint}"
 
 

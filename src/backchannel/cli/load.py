@@ -1,4 +1,4 @@
-"""Finding a Server by name: `module:server`, `file.py:server`, or `file.py` with a variable `server`."""
+"""Finding a Server, or an app of one, by name: `module:name`, `file.py:name`, or `file.py` with a variable `server`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import sys
 import sysconfig
 import traceback
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import Server
 from ..errors import ConfigurationError
+from ..running import is_app
+
+if TYPE_CHECKING:
+    from ..server.http.app import HttpApp
 
 DEFAULT = "server"
 """The variable that is looked for where none is named."""
@@ -35,6 +39,16 @@ def load(place: str) -> Server:
 
     Raises: ConfigurationError that says what is missing, what is there in place of a Server, or where it fails.
     """
+    found = served(place)
+    if is_app(found):
+        raise ConfigurationError(
+            f"{place} is an app for HTTP: serve it, backchannel run {place} --http HOST:PORT, or name its Server"
+        )
+    return found
+
+
+def served(place: str) -> Server | HttpApp:
+    """As `load`, but an app that `http_app` has made will do too."""
     where, name = split(place)
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -48,10 +62,13 @@ def load(place: str) -> Server:
         if not hasattr(value, part):
             raise ConfigurationError(f"{where} has no {name!r}: name the variable, as in {where}:my_server")
         value = getattr(value, part)
-    if not isinstance(value, Server):
+    if not isinstance(value, Server) and not is_app(value):
         what = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-        raise ConfigurationError(f"{where}:{name} is not a backchannel.Server, but of type {what}")
-    return value
+        raise ConfigurationError(
+            f"{where}:{name} is not a backchannel.Server or an app of http_app(), but of type {what}"
+        )
+    found: Server | HttpApp = value
+    return found
 
 
 def split(place: str) -> tuple[str, str]:

@@ -9,8 +9,11 @@ import anyio
 from cyclopts import Parameter
 
 from ..client.auth.auth import Demand
+from ..client.auth.challenge import NONE
+from ..client.auth.discovery import discover
 from ..client.auth.driver import drive
 from ..errors import ConfigurationError
+from . import CONNECTION, OK
 from .logins import Known, Logins
 from .options import DEFAULTS, Options, Target
 from .redirects import attended
@@ -30,6 +33,8 @@ def login(
     """Log in to a server. The other commands do so by themselves at a terminal, when a server wants it; this one also
     without, and takes what they cannot know.
 
+    The exit code is 3 where the server asks for no login.
+
     Parameters
     ----------
     scope
@@ -45,15 +50,21 @@ def login(
     auth = logins.oauth(known, attended(terminal, options.browser), options.trust_network)
     client = options.client(server, terminal, auth)
 
-    async def connect() -> None:
+    async def connect() -> bool:
         async with client:
-            if await logins.token(url) is None:  # a server may want a login for some requests only
-                await drive(auth.obtain(Demand(url)), auth.world(url))
+            if await logins.token(url) is None:  # a server may want a login for some requests only, and then says where
+                world = auth.world(url)
+                if known.client_id is None and (await drive(discover(url, NONE), world)).assumed:
+                    return False
+                await drive(auth.obtain(Demand(url)), world)
         await logins.know(url, known)
+        return True
 
-    anyio.run(connect)
+    if not anyio.run(connect):
+        terminal.say(f"{url} asks for no login: the other commands work without one.")
+        return CONNECTION
     terminal.say(f"Logged in to {url}.")
-    return 0
+    return OK
 
 
 async def _prepare(logins: Logins, url: str, given: Known) -> Known:

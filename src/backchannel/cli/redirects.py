@@ -10,9 +10,12 @@ from contextlib import asynccontextmanager
 import anyio
 
 from ..client.auth import browser
+from ..client.auth.challenge import challenge_of
 from ..client.auth.loopback import Listening, Loopback, Redirect
 from ..errors import LoginFailed
 from .terminal import Terminal
+
+COMMAND = "backchannel login"
 
 
 def redirect_for(url: str, terminal: Terminal, opens: bool) -> Redirect:
@@ -47,6 +50,14 @@ def attended(terminal: Terminal, opens: bool) -> Redirect:
     return Loopback(show=show, paste=paste if sys.stdin is not None and sys.stdin.isatty() else None)
 
 
+def scopes_wanted(error: LoginFailed) -> str:
+    """What the command of this error, which ends with it, needs so that the login has the scopes that were missing."""
+    challenge = challenge_of(error.challenge)
+    if challenge.error != "insufficient_scope" or COMMAND not in str(error):
+        return ""
+    return "".join(f" --scope {shlex.quote(scope)}" for scope in challenge.scope or ())
+
+
 class Nobody:
     """There is nobody to log in."""
 
@@ -56,6 +67,5 @@ class Nobody:
     @asynccontextmanager
     async def listen(self, wanted: str | None) -> AsyncIterator[Listening]:
         """Raises: LoginFailed."""
-        command = f"backchannel login {shlex.quote(self._url)}"
-        raise LoginFailed(f"the server wants a login: run {command} (with --scope, if that did not suffice)")
+        raise LoginFailed(f"the server wants a login: run {COMMAND} {shlex.quote(self._url)}")
         yield

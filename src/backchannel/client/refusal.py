@@ -40,21 +40,35 @@ async def read_body(response: aiohttp.ClientResponse, limit: int = _LONGEST) -> 
 
 
 def refusal(name: str, response: aiohttp.ClientResponse, body: bytes) -> RemoteProtocolError | AuthRequired:
-    """The error in the body, or one of code 0 that shows the beginning of the body; for 404, where endpoints often are.
+    """The error in the body, or one of code 0 that shows the beginning of the body; for 404, where endpoints often are;
+    for credentials that were refused, why.
 
     name: of the server, for messages.
     """
     status = response.status
     challenge = ", ".join(response.headers.getall("www-authenticate", []))
     if status == 401 or (status == 403 and "insufficient_scope" in challenge):
-        return AuthRequired(f"{name} wants credentials (HTTP {status}){LOG_IN}", challenge)
+        return AuthRequired(f"{name} {_wanted(response, challenge)}{LOG_IN}", challenge)
     message = decode(body)
     if isinstance(message, ErrorResponse):
         return error_of(message, status)
-    start = body[:200].decode("utf-8", "replace").strip()
+    start = body[:200].decode("utf-8", "replace").strip() or _why(response, challenge)
     hint = f" {_NOWHERE}" if status == 404 and response.url.path != USUAL else ""
     text = f"{name} answered with HTTP {status}{':' if hint or start else ''}{hint}{' ' if start else ''}{start}"
     return RemoteProtocolError(0, text, status=status)
+
+
+def _wanted(response: aiohttp.ClientResponse, header: str) -> str:
+    """What credentials are wanted, by a WWW-Authenticate header."""
+    why = _why(response, header)
+    what = "a token with more scopes" if response.status == 403 else "other credentials" if why else "credentials"
+    return f"wants {what} (HTTP {response.status}){': ' if why else ''}{why}"
+
+
+def _why(response: aiohttp.ClientResponse, header: str) -> str:
+    from .auth.challenge import challenge_of, reason
+
+    return reason(challenge_of(header), response.request_info.headers.get("authorization", "")) if header else ""
 
 
 def error_of(message: ErrorResponse, status: int = 200) -> RemoteProtocolError:

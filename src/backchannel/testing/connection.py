@@ -11,6 +11,8 @@ from ..client.client import Client
 from ..client.transport import Transport
 from ..errors import ConfigurationError
 from ..memory import MemoryTransport
+from ..server.exchange import Principal
+from ..server.options import instance
 from ..server.server import Server
 from ..targets import maker, resolve
 from .clock import FakeClock
@@ -35,6 +37,7 @@ async def connect(
     clock: Callable[[], float] | None = None,
     people: Script | People | None = None,
     transcript: Transcript | None = None,
+    principal: Principal | None = None,
     **options: Any,
 ) -> AsyncIterator[Client]:
     """A client of a server, for as long as the `async with` block lasts.
@@ -49,6 +52,8 @@ async def connect(
     clock: seconds since the epoch, for states. A FakeClock has to run the event loop.
     people: answers, as for People. If they do not fit the questions, ScriptError is raised.
     transcript: records what goes over the wire.
+    principal: who calls, for tools with `visible=` or `scopes=`. Over HTTP a token says so, and nothing issues it: for
+    logins there is AuthServer.
     options: for the Client.
 
     Raises: ConfigurationError, ScriptError, and as `Client.open`.
@@ -60,17 +65,19 @@ async def connect(
         answering = people
     else:
         answering = People(people, without=options.keys())
+    if principal is not None:
+        instance("principal", principal, Principal)
     async with AsyncExitStack() as stack:
         stack.enter_context(answering if answering is not None else nullcontext())
         if isinstance(server, Server):
             if replay not in _REPLAY or replicas < 1:
                 raise ConfigurationError('replay is "wire" or "always", replicas a number of at least 1')
             made = instances(_REPLAY[replay](server), replicas, clock)
-            transports = [await _transport(wire, one, stack) for one in made]
-        elif (wire, replay, replicas, clock) == ("memory", "wire", 1, None):
+            transports = [await _transport(wire, one, principal, stack) for one in made]
+        elif (wire, replay, replicas, clock, principal) == ("memory", "wire", 1, None, None):
             transports = [maker(server, options.pop("headers", None), options.pop("auth", None))()]
         else:
-            raise ConfigurationError("wire, replay, replicas and clock are for a Server object")
+            raise ConfigurationError("wire, replay, replicas, clock and principal are for a Server object")
         if transcript is not None:
             labels = ascii_uppercase if len(transports) > 1 else [""]
             transports = [transcript.wrap(one, label) for one, label in zip(transports, labels, strict=False)]
@@ -82,13 +89,14 @@ async def connect(
         yield await stack.enter_async_context(client)
 
 
-async def _transport(wire: str, server: Server, stack: AsyncExitStack) -> Transport:
+async def _transport(wire: str, server: Server, principal: Principal | None, stack: AsyncExitStack) -> Transport:
     if wire == "memory":
-        return MemoryTransport(server)
+        return MemoryTransport(server, principal)
     if wire == "stdio":
-        return PipeTransport(server)
+        return PipeTransport(server, principal)
     if wire != "http":
         raise ConfigurationError(f"there is no wire {wire!r}: give one of {', '.join(WIRES)}")
-    from .loopback import loopback
+    from .loopback import TOKEN, loopback
 
-    return resolve(await stack.enter_async_context(loopback(server)))
+    url = await stack.enter_async_context(loopback(server, principal))
+    return resolve(url, {"authorization": f"Bearer {TOKEN}"} if principal is not None else None)

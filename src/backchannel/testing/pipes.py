@@ -19,6 +19,7 @@ from ..protocol.lines import LineDecoder, Oversized, encode_line
 from ..protocol.versions import Version
 from ..server.channel import serve
 from ..server.dispatch import start
+from ..server.exchange import Principal
 from ..server.server import Server
 from ..server.stdio import CHUNK, StdioChannel
 from ..waiter import Waiter
@@ -28,12 +29,16 @@ _LIFESPAN = 5.0  # seconds that the server's lifespan gets to end, after its han
 
 
 class PipeTransport:
-    """Connects a client with a Server object of the same process by two pipes, as stdio does by standard streams."""
+    """Connects a client with a Server object of the same process by two pipes, as stdio does by standard streams.
+
+    principal: who calls.
+    """
 
     request_streams = False
 
-    def __init__(self, server: Server):
+    def __init__(self, server: Server, principal: Principal | None = None):
         self._server = server
+        self._principal = principal
         self._nursery = Nursery()
         self._version: Version | None = None
         self._out: int | None = None
@@ -60,7 +65,7 @@ class PipeTransport:
         try:
             async with start(self._server) as dispatcher:
                 opened.resolve(None)
-                await serve(dispatcher, channel)
+                await serve(dispatcher, channel, self._principal)
         except Exception as error:
             if opened.done:
                 logger.exception("the server %r failed", self._server.name)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backchannel.client.auth.challenge import NONE, challenge_of
+from backchannel.client.auth.challenge import NONE, challenge_of, reason
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,55 @@ def test_the_challenge_is_read(
 
 def test_the_first_of_two_values_counts() -> None:
     assert challenge_of('Bearer scope="a", scope="b"').scope == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        ("Bearer", ""),
+        ('Bearer resource_metadata="https://s/m", scope="a"', ""),
+        ('Bearer error="invalid_token"', "invalid_token"),
+        (
+            'Bearer error="invalid_token", error_description="The token is expired"',
+            "invalid_token: The token is expired",
+        ),
+        ('Bearer error_description="expired"', "expired"),
+        ('Bearer error="insufficient_scope", scope="a b"', "insufficient_scope: it needs the scopes a b"),
+        (
+            'Bearer error="insufficient_scope", error_description="no", scope="a b"',
+            "insufficient_scope: no; it needs the scopes a b",
+        ),
+        (
+            'Bearer error="insufficient_scope", error_description="It needs: a, b.", scope="a b"',
+            "insufficient_scope: It needs: a, b.",
+        ),
+        ('Bearer error="x", error_description="two\r\nlines \x1b[31mred"', r"x: two\r\nlines \x1b[31mred"),
+        ('Bearer error="invalid_token", scope="a"', "invalid_token"),
+    ],
+)
+def test_why_a_token_was_refused(header: str, why: str) -> None:
+    assert reason(challenge_of(header), "Bearer t") == why
+
+
+def test_a_reason_is_short() -> None:
+    assert len(reason(challenge_of(f'Bearer error="x", error_description="{"y " * 5000}"'))) == 500
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl",
+        "eyJhbGciOi.eyJzdWIiOi...",
+        "<eyJzdWIiOi>",
+        "token=eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl",
+    ],
+)
+@pytest.mark.parametrize("scheme", ["", "Bearer "])
+def test_a_reason_has_nothing_of_the_token(said: str, scheme: str) -> None:
+    header = f'Bearer error="invalid_token", error_description="the token {said} is expired"'
+    shown = reason(challenge_of(header), f"{scheme}eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl")
+    assert shown.startswith("invalid_token: the token ") and shown.endswith(" is expired")
+    assert "eyJ" not in shown and "…" in shown
 
 
 @pytest.mark.parametrize("piece", [",", " ", "a ", 'a="', "\\", 'a="\\', "=", '"'])

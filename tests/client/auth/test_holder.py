@@ -218,6 +218,37 @@ async def test_a_step_up_that_was_refused_may_be_tried_again(holder: TokenHolder
     assert len(auth.demands) == 2
 
 
+async def test_a_step_up_that_fails_names_the_scopes(holder: TokenHolder, auth: Issuing) -> None:
+    auth.failure = LoginFailed("nobody is here")
+    with pytest.raises(LoginFailed) as caught:
+        await refused(holder, narrow("w", "v"))
+    said = "this request needs more scopes: insufficient_scope: it needs the scopes w v; nobody is here"
+    assert str(caught.value) == said
+
+
+async def test_what_the_server_says_of_a_token_is_told_and_the_token_is_not(holder: TokenHolder, auth: Issuing) -> None:
+    await auth.store.save(SERVER, b"stored-token")
+    parameters = {"error_description": "stored-token\nis for another audience"}
+    reply = Reply(SERVER, 401, {}, Challenge("bearer", error="invalid_token", parameters=parameters))
+    auth.failure = LoginFailed("nobody is here", error="access_denied")
+    with pytest.raises(LoginFailed) as caught:
+        await refused(holder, reply)
+    why = r"invalid_token: …\nis for another audience"
+    assert str(caught.value) == f"the token was refused: {why}; nobody is here"
+    assert caught.value.error == "access_denied"
+    auth.failure, attempt = None, Attempt()
+    with pytest.raises(AuthRequired) as again:
+        for _ in range(3):
+            await refused(holder, reply, attempt)
+    assert str(again.value).endswith(r"issued: invalid_token: stored-token\nis for another audience")  # it is not t2
+
+
+async def test_a_login_that_was_the_first_needs_no_reason(holder: TokenHolder, auth: Issuing) -> None:
+    auth.failure = LoginFailed("nobody is here")
+    with pytest.raises(LoginFailed, match="^nobody is here$"):
+        await refused(holder)
+
+
 async def test_but_not_twice_for_the_same(holder: TokenHolder, auth: Issuing) -> None:
     await refused(holder, narrow("w"))
     with pytest.raises(AuthRequired, match="has not the scopes for this request: w"):

@@ -1,6 +1,7 @@
 """Dynamic Client Registration, and what is known of a client."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -123,6 +124,15 @@ def test_a_refusal_says_why() -> None:
         register(fetched(500, b"<html>"))
     with pytest.raises(LoginFailed, match="cannot be read"):
         register(fetched(201, b"<html>"))
+
+
+def test_an_endpoint_that_was_assumed_may_be_none() -> None:
+    assumed = replace(found(), assumed=True)
+    with pytest.raises(LoginFailed) as caught:
+        register(fetched(404, {"error": "Not Found"}), assumed)
+    assert str(caught.value).startswith(f"{ISSUER} does not say how to log in: it publishes no metadata, and registers")
+    with pytest.raises(LoginFailed, match="did not register this client .* HTTP 500"):
+        register(fetched(500, b""), assumed)
 
 
 def test_a_server_without_registration_wants_a_client_id() -> None:

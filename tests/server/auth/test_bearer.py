@@ -44,13 +44,21 @@ async def test_a_token_in_the_query_is_none() -> None:
     assert (await refused(there.auth(), scope, headers)).status == 401
 
 
-async def test_a_bad_token_is_answered_with_the_reason() -> None:
+@pytest.mark.parametrize(
+    ("claims", "why"),
+    [
+        ({"exp": 1}, "The token is expired"),
+        ({"nbf": 1e12}, "The token is not valid yet"),
+        ({"aud": "https://other.test/mcp"}, "The token is not for this server"),
+        ({"iss": "https://other.test"}, "The token is of another issuer"),
+        ({"sub": ""}, "The token does not say whose it is"),
+    ],
+)
+async def test_a_bad_token_is_answered_with_the_reason(claims: dict[str, Any], why: str) -> None:
     there = AuthorizationServer()
-    denied = await refused(there.auth(), *request(there.token(exp=1)))
+    denied = await refused(there.auth(), *request(there.token(**claims)))
     assert denied.status == 401
-    assert challenges(denied.headers) == [
-        f'Bearer error="invalid_token", error_description="The token is expired", {WHERE}'
-    ]
+    assert challenges(denied.headers) == [f'Bearer error="invalid_token", error_description="{why}", {WHERE}']
 
 
 @pytest.mark.parametrize("header", ["Bearer a, Bearer b", "Bearer a,b"])

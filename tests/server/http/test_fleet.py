@@ -320,7 +320,7 @@ async def test_a_session_of_somebody_else_is_unknown_at_every_replica(share: Any
 
     async with replicas(Shops(), share()) as there:
         for app in there.apps:
-            app._auth = BearerAuth(verify=verify)
+            app.auth = BearerAuth(verify=verify)
         session = await there.session(authorization="Bearer ada")
         before = there.places(session.id)
         for _ in range(3):

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ...one_line import one_line
+
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _PART = re.compile(
     rf"""\s*(?:,\s*)*
@@ -14,6 +16,7 @@ _PART = re.compile(
     re.VERBOSE,
 )
 _KNOWN = ("bearer", "dpop")
+_WORD = re.compile(r"[\w.\-~+/=]{8,}")  # which may be a token, or a part of one
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,25 @@ def challenge_of(header: str) -> Challenge:
     every = {name: value for _, parameters in reversed(found) for name, value in parameters.items()} | given
     scope = tuple(every.get("scope", "").split())
     return Challenge(scheme, every.get("resource_metadata"), scope or None, given.get("error", ""), given)
+
+
+def reason(challenge: Challenge, shown: str = "") -> str:
+    """Why the server did not take a token, in one line: error, error_description and the scopes that it wants, or ""
+    where it says nothing (RFC 6750, 3). For the developer who reads an error message; it is what another has written.
+
+    shown: the credentials that were refused. Where the server repeats them, they are left out.
+    """
+
+    def hidden(word: re.Match[str]) -> str:
+        bare = word[0].strip(".")
+        return "…" if bare in shown or any(one in bare for one in secrets) else word[0]
+
+    secrets = [one for one in shown.split() if len(one) >= 8]
+    scopes = challenge.scope if challenge.error == "insufficient_scope" else None
+    said = challenge.parameters.get("error_description", "")
+    if scopes and not set(scopes) <= set(re.split(r"[\s,.'\"]+", said)):
+        said = "; ".join(part for part in (said, f"it needs the scopes {' '.join(scopes)}") if part)
+    return one_line(_WORD.sub(hidden, ": ".join(part for part in (challenge.error, said) if part)))
 
 
 def _challenges(header: str) -> Iterator[tuple[str, dict[str, str]]]:

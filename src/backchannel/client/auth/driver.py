@@ -100,7 +100,8 @@ class _Hands:
     async def _listen(self, wanted: str | None) -> Listening:
         if self._listening is None:
             if self._world.redirect is None:
-                raise LoginFailed("somebody has to log in, and there is nobody to ask here")
+                text = "somebody has to log in, and there is nobody to ask here (redirect=None)"
+                raise LoginFailed(f"{text}: log in elsewhere, with this store")
             self._listening = await self._stack.enter_async_context(self._world.redirect.listen(wanted))
         return self._listening
 

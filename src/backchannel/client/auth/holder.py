@@ -18,6 +18,7 @@ from ...one_line import one_line
 from ...waiter import Waiter
 from ..call import current
 from .auth import Auth, Demand, Reply, Why
+from .challenge import reason
 from .driver import World, drive
 from .scopes import missing
 from .steps import Token
@@ -91,7 +92,7 @@ class TokenHolder:
         """
         attempt.tries += 1
         if attempt.tries >= _TRIES:
-            raise AuthRequired("the server refuses every token")
+            raise AuthRequired(f"the server refuses every token{_because(reply, attempt)}")
         if self._auth.noted(reply) or self._token is not attempt.shown:
             return
         if reply.status == 403:
@@ -122,10 +123,12 @@ class TokenHolder:
         if self._barren >= _BARREN and not 0 <= now - self._tried < _PATIENCE:
             self._barren = 0
         if attempt.renewals >= _BARREN or (self._barren >= _BARREN and self._under_way is None):
-            raise AuthRequired("the server refuses the tokens that its authorization server has just issued")
+            text = "the server refuses the tokens that its authorization server has just issued"
+            raise AuthRequired(f"{text}{_because(reply, attempt)}")
         demand = Demand(self._server, Why.REFUSED, reply.challenge, self._token, again=attempt.renewals > 0)
         attempt.renewals += 1
-        await self._in_the_background(demand)
+        why = _because(reply, attempt)
+        await self._in_the_background(demand, f"the token was refused{why}; " if why else "")
 
     async def _step_up(self, reply: Reply, attempt: Attempt) -> None:
         """The token has too few scopes for this request (basic/authorization, Step-Up Authorization Flow)."""
@@ -134,15 +137,17 @@ class TokenHolder:
         attempt.step_ups += 1
         if self._under_way is None:
             if attempt.step_ups > _STEP_UPS or scopes in self._asked or (scopes and not missing(reply.challenge, has)):
-                wanted = " ".join(sorted(scopes)) or "more scopes"
+                wanted = one_line(" ".join(sorted(scopes)) or "more scopes")
                 raise AuthRequired(f"the token has not the scopes for this request: {wanted}")
-        await self._in_the_background(Demand(self._server, Why.SCOPE, reply.challenge, self._token))
+        demand = Demand(self._server, Why.SCOPE, reply.challenge, self._token)
+        await self._in_the_background(demand, f"this request needs more scopes{_because(reply, attempt)}; ")
         if len(self._asked) >= _MOST_ASKED:  # a server may want others each time
             self._asked.clear()
         self._asked.add(scopes)
 
-    async def _in_the_background(self, demand: Demand | None) -> None:
-        """Have a token obtained, or wait until one is. None: the one that is stored."""
+    async def _in_the_background(self, demand: Demand | None, why: str = "") -> None:
+        """Have a token obtained, or wait until one is. demand: None for the one that is stored.  why: what it is for,
+        in case that none can be had."""
         if self._under_way is None:
             if self._nursery.closed:
                 raise ConnectionLost("the connection was closed")
@@ -155,7 +160,7 @@ class TokenHolder:
             with call.held() if call is not None else contextlib.nullcontext():
                 await self._under_way.wait()
         except LoginFailed as error:  # each who waits gets an exception of its own
-            raise LoginFailed(str(error), error.challenge, error=error.error) from error
+            raise LoginFailed(f"{why}{error}", error.challenge, error=error.error) from error
         except ConnectionFailed as error:
             raise ConnectionFailed(f"no token could be had: {error}") from error
 
@@ -195,3 +200,9 @@ class TokenHolder:
         if self._world is None:
             self._world = self._auth.world(self._server)
         return self._world
+
+
+def _because(reply: Reply, attempt: Attempt) -> str:
+    """What the server has said of the token that it was shown."""
+    why = reason(reply.challenge, attempt.shown.access_token if attempt.shown is not None else "")
+    return f": {why}" if why else ""

@@ -17,6 +17,8 @@ from .well_known import is_loopback
 Method = Literal["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]
 _METHODS: tuple[Method, ...] = ("none", "client_secret_basic", "client_secret_post")
 """That a client which registers itself can use; the first that the server supports is chosen."""
+_NOT_THERE = (401, 403, 404, 405)
+"""What an assumed endpoint answers with that is none: the server is no authorization server."""
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,7 +90,7 @@ def register(
     headers = {"content-type": "application/json", "accept": "application/json"}
     response: Fetched = yield Fetch("POST", issuer.registration_endpoint, headers, msgspec.json.encode(wanted))
     if response.status not in (200, 201):
-        raise _refused(response, issuer.issuer, redirect_uri)
+        raise _refused(response, found, redirect_uri)
     given = read(response, RegistrationResponse, f"the registration of {issuer.issuer}")
     registration = Registration(
         issuer=issuer.issuer,
@@ -125,8 +127,11 @@ def _method(given: RegistrationResponse, supported: tuple[str, ...] | None) -> M
     return method_for(given.client_secret or None, supported)
 
 
-def _refused(response: Fetched, issuer: str, redirect_uri: str) -> LoginFailed:
-    error = error_in(response)
+def _refused(response: Fetched, found: Discovered, redirect_uri: str) -> LoginFailed:
+    error, issuer = error_in(response), found.issuer.issuer
+    if found.assumed and response.status in _NOT_THERE:
+        said = f"it publishes no metadata, and registers no clients (HTTP {response.status} from {response.url})"
+        return LoginFailed(f"{issuer} does not say how to log in: {said}")
     why = ": ".join(part for part in (error.error, error.error_description) if part) or f"HTTP {response.status}"
     text = f"{issuer} did not register this client with the redirect to {redirect_uri}: {one_line(why)}"
     return LoginFailed(text, error=error.error)

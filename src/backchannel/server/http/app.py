@@ -43,7 +43,10 @@ Serving = Coroutine[Any, Any, None]
 
 
 class HttpApp:
-    """Serves one Server over streamable HTTP. Make it with `http_app`."""
+    """Serves one Server over streamable HTTP. Make it with `http_app`, which says what it is given.
+
+    with_sessions: legacy clients get sessions.
+    """
 
     def __init__(
         self,
@@ -57,20 +60,15 @@ class HttpApp:
         fleet: Fleet | None = None,
     ):
         self.server = server
-        self._path = "/" + path.strip("/")
+        self.path = "/" + path.strip("/")
         self._guard = Guard(allowed_hosts, allowed_origins)
-        self._auth = auth
-        self._with_sessions = sessions
-        self._fleet = fleet
+        self.auth = auth
+        self.with_sessions = sessions
+        self.fleet = fleet
         self._methods = b"POST, GET, DELETE" if sessions else b"POST"
         self._lifespan: Lifespan | None = None
 
     # Starting and stopping.
-
-    @property
-    def protected(self) -> bool:
-        """Whether it takes access tokens."""
-        return self._auth is not None
 
     @property
     def sessions(self) -> Sessions | None:
@@ -81,7 +79,7 @@ class HttpApp:
     async def open(self) -> Posts:
         """Start, if it has not been started. Raises: what the server's lifespan raises."""
         if self._lifespan is None or self._lifespan.over:
-            self._lifespan = Lifespan(self.server, self._with_sessions, self._fleet)
+            self._lifespan = Lifespan(self.server, self.with_sessions, self.fleet)
         return await self._lifespan.started()
 
     async def close(self, grace: float = 0.0) -> None:
@@ -116,9 +114,9 @@ class HttpApp:
         path = scope["path"].rstrip("/") or "/"
         if root := scope.get("root_path"):  # ASGI servers give the path with it, some routers without
             path = full_path(scope).removeprefix(root.rstrip("/")) or "/"
-        headers, method, auth = Headers(scope["headers"]), scope["method"], self._auth
-        if path != self._path:
-            document = auth.metadata(scope, headers, self._path) if auth is not None else None
+        headers, method, auth = Headers(scope["headers"]), scope["method"], self.auth
+        if path != self.path:
+            document = auth.metadata(scope, headers, self.path) if auth is not None else None
             return await (send_json(send, 404, None) if document is None else send_metadata(send, method, document))
         refusal = self._guard.check(headers)
         if refusal is not None:
@@ -134,7 +132,7 @@ class HttpApp:
             # What serves it is awaited here, so that the stack at the handler stays short.
             return await self._post(scope, headers, principal, body, receive, send)
         version = headers.get("mcp-protocol-version") or ""
-        if method not in ("GET", "DELETE") or not self._with_sessions or is_modern(version):
+        if method not in ("GET", "DELETE") or not self.with_sessions or is_modern(version):
             return await send_json(send, 405, None, [(b"allow", b"POST" if is_modern(version) else self._methods)])
         if version and not is_legacy(version):
             return await _fail(send, 400, "Bad Request: the MCP-Protocol-Version is not supported")
@@ -195,8 +193,8 @@ class HttpApp:
     ) -> Denied | None:
         """What is answered where tools need scopes that were not granted. Without `auth` nobody has any; such tools
         were registered after the app was made, or it would not have been."""
-        if self._auth is not None and principal is not None:
-            return self._auth.permits(verdict, self.server.tools, principal, scope, headers)
+        if self.auth is not None and principal is not None:
+            return self.auth.permits(verdict, self.server.tools, principal, scope, headers)
         wanted = needed(verdict, self.server.tools, None)
         if not wanted:
             return None

@@ -38,7 +38,7 @@ class Runner(uvicorn.Server):
             log_config=None,
             log_level="warning",
             access_log=False,
-            proxy_headers=app.protected,  # else nothing depends on the scheme that clients see
+            proxy_headers=app.auth is not None,  # else nothing depends on the scheme that clients see
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE,
             timeout_graceful_shutdown=int(self._grace + _MARGIN),
