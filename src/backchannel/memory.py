@@ -141,7 +141,7 @@ class _Calls:
         self._over = True
         for task, exchange in self._running.items():
             exchange.cancel("the session ended")
-            if exchange.scope is None:  # it is in middleware
+            if exchange.around is None and exchange.scope is None:  # it has not begun
                 task.cancel()
         if self._running:
             with anyio.move_on_after(_GRACE):

@@ -4,9 +4,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from backchannel import ConfigurationError, Context, Server, ToolError
+from backchannel.testing import connect
 from tests.server.replay import Driver, both_eras, driver, failed, text
 
 pytestmark = pytest.mark.anyio
@@ -210,3 +212,41 @@ async def test_a_raw_method_that_returns_nothing_is_named(caplog: pytest.LogCapt
     async with driver(server) as wire:
         assert "error" in await ask(wire, "acme/thing")
     assert "thing() returned None" in caplog.text
+
+
+@pytest.mark.rule("R41", "R131")
+@pytest.mark.parametrize("wire", ["memory", "stdio", "http"])
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # which HTTP is served on
+async def test_what_waits_in_middleware_is_cancelled_with_its_call(wire: Any, version: str, when: str) -> None:
+    server, waits, ended, ran = Server("test"), anyio.Event(), anyio.Event(), list[str]()
+
+    @server.middleware
+    async def patient(ctx: Context, call_next: Next) -> Any:
+        if ctx.method != "tools/call":
+            return await call_next(ctx)
+        result = await call_next(ctx) if when == "after" else None
+        waits.set()
+        try:
+            await anyio.sleep_forever()
+        except BaseException as error:
+            ran.append(type(error).__name__)
+            raise
+        finally:
+            ended.set()
+        return result
+
+    @server.tool
+    async def tool() -> None:
+        ran.append("tool")
+        await anyio.lowlevel.checkpoint()
+
+    async with connect(server, wire=wire, era=version) as client, anyio.create_task_group() as group:
+        group.start_soon(client.call_tool, "tool")
+        with anyio.fail_after(10):
+            await waits.wait()
+            group.cancel_scope.cancel()
+    with anyio.fail_after(10):
+        await ended.wait()
+    assert ran == (["tool"] if when == "after" else []) + ["CancelledError"]

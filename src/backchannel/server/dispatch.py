@@ -180,7 +180,11 @@ class Dispatcher:
         call: CallNext = self._inmost
         for middleware in reversed(self.server.middlewares):
             call = layer(middleware, call)
-        return _kept(exchange, await call(Context(exchange, self.lifespan)))
+        with self._scope() as exchange.around:
+            if exchange.cancelled:
+                exchange.around.cancel()
+            return _kept(exchange, await call(Context(exchange, self.lifespan)))
+        raise CallFinished("the client cancelled the request")
 
     async def _inmost(self, context: Context) -> Any:
         return await self._core(context.exchange)

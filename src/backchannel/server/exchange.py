@@ -104,6 +104,7 @@ class Exchange(msgspec.Struct, eq=False):
     principal: Principal | None = None
     can_stream: bool = True
     name: str = ""
+    around: anyio.CancelScope | None = None
     scope: anyio.CancelScope | None = None
     inputs: Inputs | None = None
     finished: bool = False
@@ -128,8 +129,9 @@ class Exchange(msgspec.Struct, eq=False):
     def cancel(self, reason: str | None = None) -> None:
         """Stop the handler. Its outstanding questions are withdrawn, and no response is sent."""
         self.cancelled = True
-        if self.scope is not None:
-            self.scope.cancel(reason or "the client cancelled the request")
+        scope = self.around or self.scope
+        if scope is not None:
+            scope.cancel(reason or "the client cancelled the request")
 
     async def unless_cancelled(self, work: Awaitable[T]) -> T:
         """What `work` gives. It is cancelled if the client cancels the request. Raises: CallFinished then."""
@@ -165,7 +167,7 @@ class Exchange(msgspec.Struct, eq=False):
         other = copy.copy(self)
         other.session, other.stream, other.can_stream = session, session.stream, True
         other.request = Request(self.request.id, self.request.method)  # its params keep the whole message in memory
-        other.scope = other.inputs = None
+        other.around = other.scope = other.inputs = None
         other.finished = other.cancelled = other.hung_up = False
         other.held, other.progress = 0, math.inf  # no progress is higher: its token ended with the request
         return other
