@@ -25,15 +25,17 @@ class Waiter:
 
     def resolve(self, value: Any) -> None:
         """Give the value."""
-        if not self.done:
+        if self._value is _NOTHING and self._error is None:
             self._value = value
-            self._wake()
+            if self._waiting:
+                self._wake()
 
     def fail(self, error: BaseException) -> None:
         """Give an exception, which `wait` raises."""
-        if not self.done:
+        if self._value is _NOTHING and self._error is None:
             self._error = error
-            self._wake()
+            if self._waiting:
+                self._wake()
 
     async def wait(self) -> Any:
         """The value. Raises: the exception that was given. Waits without a limit: its owner ends it."""

@@ -38,13 +38,13 @@ LIMITS = {
     "modern": 29,
     "modern-waits": 64,
     "legacy": 60,
-    "question": 140,
-    "answer": 133,
-    "reverse": 344,
+    "question": 127,
+    "answer": 118,
+    "reverse": 306,
     "stdio": 51,
     "client-modern": 98,
-    "client-legacy": 122,
-    "in-process": 84,
+    "client-legacy": 117,
+    "in-process": 62,
 }
 GARBAGE = 0
 """Objects in cycles that a call leaves to the garbage collector, whose pauses are what a slow call waits for; 0 is the

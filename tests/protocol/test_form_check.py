@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backchannel.protocol.form_check import plain_types
 from backchannel.protocol.forms import Field, check_content, requested_schema, with_defaults
 from backchannel.protocol.versions import SUPPORTED, Version
 from tests.form_samples import FORMS, JSON, UNHURRIED, WITH_FORMS, answers
@@ -124,6 +125,23 @@ def test_defaults_are_right_answers(fields: list[Field], version: Version) -> No
 def test_right_answers_are_right(fields: list[Field], data: st.DataObject) -> None:
     content = {field.name: data.draw(answers(field)) for field in fields}
     assert check_content(requested_schema(NEWEST, fields), content) == []
+
+
+@UNHURRIED
+@given(fields=FORMS, data=st.data())
+def test_of_a_plain_field_each_value_of_its_type_is_right(fields: list[Field], data: st.DataObject) -> None:
+    schema = requested_schema(NEWEST, fields)
+    types = plain_types(schema)
+    assert types.keys() == schema["properties"].keys()
+    content = {name: data.draw(st.from_type(type)) for name, type in types.items() if type is not None}
+    assert [text for text in check_content(schema, content) if text.partition(":")[0] in content] == []
+
+
+def test_a_field_with_more_than_a_type_is_not_plain() -> None:
+    number = {"type": "number", "title": "Price"}
+    name = {"type": "string", "default": "x"}
+    schema = form(name=name, size=TITLES, age={"type": "integer", "minimum": 0}, sum=number)
+    assert plain_types(schema) == {"name": str, "size": None, "age": None, "sum": None}
 
 
 @UNHURRIED

@@ -139,6 +139,9 @@ def test_a_token_has_one_spelling(journal: bytes):
         refused(token[:-1] + last)
     for other in (token + "=", token + "==", token + "\n", " " + token, token[:9] + "\n" + token[9:], token + "A"):
         refused(other)
+    for safe, standard in ("-+", "_/"):
+        if safe in token:
+            refused(token.replace(safe, standard))
 
 
 @pytest.mark.rule("R110")

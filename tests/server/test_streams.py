@@ -4,7 +4,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from backchannel.protocol.jsonrpc import Message, Notification, Response
+from backchannel.protocol.jsonrpc import Message, Notification, Response, encode
 from backchannel.server import streams
 from backchannel.server.streams import HIGH_BYTES, HIGH_WATER, KEPT, EventStream
 
@@ -353,3 +353,20 @@ async def test_a_writer_of_large_messages_waits_for_their_reader() -> None:
             await stream.next(reader)
             await anyio.lowlevel.checkpoint()
             assert len(written) - number <= 3
+
+
+def test_what_is_there_is_read_without_waiting() -> None:
+    stream = EventStream()
+    assert stream.read() is None
+    stream.append(message(1))
+    assert numbers([stream.read(object()), stream.read(), stream.read()]) == [1]
+
+
+def test_the_newest_message_is_written_once() -> None:
+    stream = EventStream(keep=2)
+    first, second = message(1), message(2)
+    stream.append(first)
+    stream.append(second)
+    assert stream.line(first) == b""
+    stream.append(second)
+    assert stream.line(second) == encode(second) and stream.line(second) == b""

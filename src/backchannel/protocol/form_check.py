@@ -63,6 +63,15 @@ def problems(schema: dict[str, Any], content: dict[str, Any]) -> dict[str, str]:
     return found
 
 
+def plain_types(schema: dict[str, Any]) -> dict[str, type | None]:
+    """The type of the answer to each field of a form of ours; None where more is wanted than a type."""
+    types = {name: type for type, name in _NAMES.items()}
+    return {
+        name: types.get(member["type"]) if member.keys() <= _SILENT else None
+        for name, member in _properties(schema).items()
+    }
+
+
 def show(value: Any) -> str:
     """A value as a sentence repeats it: as JSON, and shortened."""
     text = json.dumps(value, ensure_ascii=False, default=repr)

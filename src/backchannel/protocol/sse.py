@@ -47,17 +47,19 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
     """
     if retry is not None and retry < 0:
         raise ValueError(f"retry is a number of milliseconds, at least 0, not {retry}")
-    parts: list[bytes] = []
-    for name, value in (("id", id), ("event", event), ("retry", retry)):
-        if value is None:
-            continue
-        if isinstance(value, str) and not value.isprintable() and any(char in value for char in "\n\r\0"):
+    head = f"id: {id}\n" if id is not None else ""
+    if event is not None:
+        head += f"event: {event}\n"
+    if retry is not None:
+        head += f"retry: {retry}\n"
+    for name, value in (("id", id), ("event", event)):
+        if value is not None and not value.isprintable() and any(char in value for char in "\n\r\0"):
             raise ValueError(f"the {name} of an event may not hold a newline or NUL: {value!r}")
-        parts.append(f"{name}: {value}\n".encode())
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    parts += (b"data: ", data.replace(b"\n", b"\ndata: "), b"\n\n")
-    return b"".join(parts)
+    if b"\n" in data:
+        data = data.replace(b"\n", b"\ndata: ")
+    return b"%bdata: %b\n\n" % (head.encode(), data)
 
 
 class SSEDecoder:

@@ -67,11 +67,12 @@ def advise(function: Callable[..., Any], context: str | None, stopped_at: Where)
 
 def _was_seen(function: Callable[..., Any]) -> bool:
     try:
-        seen = function in _seen
+        if function in _seen:
+            return True
         _seen.add(function)
     except TypeError:  # an object that cannot be kept in a set
-        return False
-    return seen
+        pass
+    return False
 
 
 def _statements(node: ast.AST) -> Iterator[ast.Call]:

@@ -112,8 +112,10 @@ class Elicit(Ask[Outcome[T]]):
     def __init__(self, message: str | Callable[..., Any], kind: type[T] | Any = None, *, reason: str = ""):
         if not isinstance(message, str) and (not callable(message) or isinstance(message, type)):
             raise TypeError(f"the text of a question comes first, and then what is wanted: not {message!r}")
-        self.text, self.by = (message, None) if isinstance(message, str) else ("", message)
-        self.template = self.text
+        if isinstance(message, str):
+            self.text = self.template = message
+        else:
+            self.by = message
         self.form = Form.of(kind)
         self.digest = f"form:{self.form.digest}"
         self._kind = kind

@@ -78,7 +78,9 @@ class Context(Asking):
             raise TypeError(f"ctx.ask takes a question, such as Elicit(...), not {ask!r}")
         if timeout is not None or retries:
             _check_patience(timeout, retries)
-        inputs, where = self._asking(key or ask.text), caller()
+        inputs, where = self._inputs or self._asking(key or ask.text), caller(2)
+        if threading.get_ident() == self._thread:
+            return inputs.ask(ask, where, key, timeout, retries)
         return self._do(inputs.ask, ask, where, key, timeout, retries)
 
     @overload

@@ -124,9 +124,9 @@ class DirectInputs(Inputs):
         return self._session.roots if self.own and isinstance(ask, Roots) else None
 
     def _ask(self, call: _ReverseCall, ask: Ask[Any], entry: Entry) -> None:
-        params = self._params(ask, entry)
-        call.id = self._session.peer.open(call)
-        self._session.when_ready(partial(self._send, call, Request(call.id, ask.method, params)))
+        params, session = self._params(ask, entry), self._session
+        call.id = session.peer.open(call)
+        session.when_ready(partial(self._send, call, Request(call.id, ask.method, params)))
 
     def _send(self, call: _ReverseCall, request: Request) -> None:
         if call.done:
@@ -139,7 +139,7 @@ class DirectInputs(Inputs):
         call = self._calls[entry.key]
         self.exchange.hold()
         try:
-            outcome = await self._outcome(call, ask, entry)
+            outcome = await (call.wait() if call.id else self._outcome(call, ask, entry))
         except _Late:
             outcome = None
         finally:
@@ -158,7 +158,7 @@ class DirectInputs(Inputs):
         entry.status, entry.value = Status.FAILED, msgspec.Raw(msgspec.json.encode(error))
 
     async def _outcome(self, call: _ReverseCall, ask: Ask[Any], entry: Entry) -> Any:
-        if not call.id and (roots := self._roots(ask)) is not None and not call.done:  # the session asks just now
+        if (roots := self._roots(ask)) is not None and not call.done:  # the session asks just now
             with anyio.CancelScope() as call.before:
                 await roots.settled()
             if not call.done:
@@ -215,14 +215,16 @@ class DirectInputs(Inputs):
         if call.alarm is not None:
             call.alarm.stop()
             call.alarm = None  # which knows the call
-        call.fail(CallFinished("the question was withdrawn"))
+        if not call.done:
+            call.fail(CallFinished("the question was withdrawn"))
 
     def close(self) -> None:
         try:
             super().close()
         finally:
-            for key in list(self._calls):
-                self._withdraw(self.journal.entries[key])
+            if self._calls:
+                for key in list(self._calls):
+                    self._withdraw(self.journal.entries[key])
 
 
 def _check(ask: Ask[Any], entry: Entry) -> None:

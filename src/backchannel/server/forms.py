@@ -12,7 +12,7 @@ import msgspec
 from pydantic_core import ErrorDetails, ValidationError
 
 from ..errors import ConfigurationError, InvalidAnswer
-from ..protocol.form_check import show
+from ..protocol.form_check import plain_types, show
 from ..protocol.forms import Field, Option, check_content, requested_schema
 from ..protocol.versions import SUPPORTED, Version
 from .form_fields import VALUE, Entry, entries_of
@@ -54,12 +54,13 @@ class Form:
         """
         if kind is None or kind is type(None):
             return _NOTHING
-        if isinstance(kind, Form):
-            return kind
-        if not isinstance(kind, type) and isinstance(kind, list | tuple | Mapping):
-            return _choices(kind)
-        if isinstance(kind, str):
-            raise ConfigurationError(f"{kind!r}: a form is made from a type; give str itself, or a list of choices")
+        if not isinstance(kind, type):
+            if isinstance(kind, Form):
+                return kind
+            if isinstance(kind, list | tuple | Mapping):
+                return _choices(kind)
+            if isinstance(kind, str):
+                raise ConfigurationError(f"{kind!r}: a form is made from a type; give str itself, or a list of choices")
         try:
             hash(kind)
         except TypeError:
@@ -72,9 +73,10 @@ class Form:
         Raises: MissingCapability where the version cannot ask this.
         Specification: client/elicitation, Requested Schema.
         """
-        if (version, files) not in self._schemas:
-            self._schemas[version, files] = requested_schema(version, self.fields, files)
-        return self._schemas[version, files]
+        schema = self._schemas.get((version, files))
+        if schema is None:
+            schema = self._schemas[version, files] = requested_schema(version, self.fields, files)
+        return schema
 
     def read(self, content: Mapping[str, Any] | None) -> Any:
         """The value of an accepted answer, with defaults for what it leaves out.
@@ -83,12 +85,7 @@ class Form:
         Specification: client/elicitation, Response Actions.
         """
         given = dict(content or {})
-        filled = given
-        if self._nullable:
-            filled = {name: value for name, value in given.items() if value is not None or name not in self._nullable}
-        # The newest wire can write every field, so its schema checks the answer to any. Only what fits is shown to
-        # pydantic, so that a user's validators never see what they did not ask for.
-        errors = check_content(self.schema(SUPPORTED[0]), filled)
+        errors = [] if self._fits(given) else self._adapted(given)
         if not errors:
             try:
                 return self._validated(given)
@@ -96,14 +93,35 @@ class Form:
                 errors = list(_sentences(error, wrapped=self._wrapped))
         raise InvalidAnswer("; ".join(errors), tuple(errors))
 
-    def _validated(self, given: dict[str, Any]) -> Any:
-        """What pydantic makes of an answer: strict, as JSON, so that dates and enums come from their strings."""
+    @functools.cached_property
+    def _types(self) -> dict[str, type | None]:
+        return plain_types(self.schema(SUPPORTED[0]))
+
+    def _fits(self, given: dict[str, Any]) -> bool:
+        """Whether an answer is right at first sight, and as pydantic reads it, as most are: it has every field, of
+        which nothing is wanted but a type, and of that each is."""
+        return {name: type(value) for name, value in given.items()} == self._types
+
+    def _adapted(self, given: dict[str, Any]) -> list[str]:
+        """What is wrong with an answer; if nothing is, it becomes what pydantic reads."""
+        filled = given
+        if self._nullable:
+            filled = {name: value for name, value in given.items() if value is not None or name not in self._nullable}
+        # The newest wire can write every field, so its schema checks the answer to any. Only what fits is shown to
+        # pydantic, so that a user's validators never see what they did not ask for.
+        errors = check_content(self.schema(SUPPORTED[0]), filled)
+        if errors:
+            return errors
         for entry in self._entries:
             name = entry.field.name
             if name in given:
                 given[name] = _native(entry, given[name])
             elif entry.fill:
                 given[name] = None
+        return []
+
+    def _validated(self, given: dict[str, Any]) -> Any:
+        """What pydantic makes of an answer: strict, as JSON, so that dates and enums come from their strings."""
         if self._adapter is None:
             return given.get(VALUE) if self._entries else None
         if self._wrapped and VALUE not in given and (default := self._adapter.get_default_value()):

@@ -13,7 +13,7 @@ import hashlib
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -161,7 +161,12 @@ class Inputs(Round):
         attempt, first = 1, entry.key
         while True:
             self.live()
-            raw = await self._fetch(ask, entry)
+            if self._left:
+                raw = await self._fetch(ask, entry)
+            else:
+                if entry.status is Status.OPEN:
+                    await self._wait(ask, entry)
+                raw = self._recorded(ask, entry)
             try:
                 answer = self._read(ask, raw)
             except InvalidAnswer as error:
@@ -177,12 +182,14 @@ class Inputs(Round):
             entry = self._put(ask, f"{first}~{attempt}", timeout, where)
 
     async def _fetch(self, ask: Ask[Any], entry: Entry) -> Any:
-        """The raw answer, recorded or waited for."""
-        if self.around and (left := self._left.pop(entry.key, None)) is not None:
-            with left:
-                return await self._fetch(ask, entry)
-        if entry.status is Status.OPEN:
-            await self._wait(ask, entry)
+        """The raw answer, waited for within what is around the question."""
+        with self._left.pop(entry.key, None) or nullcontext():
+            if entry.status is Status.OPEN:
+                await self._wait(ask, entry)
+            return self._recorded(ask, entry)
+
+    def _recorded(self, ask: Ask[Any], entry: Entry) -> Any:
+        """The raw answer. Raises: why there is none."""
         if entry.named:
             self.told().has_answer(entry.key)
         if entry.status is Status.FAILED:
@@ -204,11 +211,9 @@ class Inputs(Round):
     def close(self) -> None:
         """The handler has ended: stop what still runs."""
         self.ended = True
-        if self._questions or self.around:
-            self._stop()
-
-    def _stop(self) -> None:
-        super()._stop()
+        for run in self.steps:
+            run.cancel()
+        self._questions.clear()  # which know these inputs: no cycle is left of a call
         if self.around:
             with ExitStack() as leaving:
                 while self._left:
@@ -253,7 +258,7 @@ class Inputs(Round):
                 text = "a question or step was made and never awaited; it was asked all the same"
                 warnings.warn_explicit(text, RuntimeWarning, *question.where, registry=_warned)
                 await self._settle(question)
-        for run in self._steps:
+        for run in self.steps:
             await run.wait()
         self.suspended = self.suspended or bool(self._requests)
 

@@ -14,7 +14,8 @@ from ..nursery import current_task
 from .threads import seat_here
 
 T_co = TypeVar("T_co", covariant=True)
-_PACKAGE = __name__.rpartition(".server.")[0]
+_PACKAGE = __name__.removesuffix("server.question")
+"""With the dot that follows it in the names of its modules."""
 _NOT_AWAITED = "this is a question and not its answer yet: await it, or call wait() in a synchronous handler"
 
 
@@ -53,10 +54,11 @@ Where = tuple[str, int]
 """File and line."""
 
 
-def caller() -> Where:
-    """File and line of the nearest frame that is not of this package: the author's line that asks."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+def caller(above: int = 1) -> Where:
+    """File and line of the nearest frame that is not of this package: the author's line that asks. above: how many
+    frames up the search begins; each that it sees costs."""
+    frame = sys._getframe(above)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
 
@@ -114,7 +116,10 @@ class Question(Coroutine[Any, Any, T_co]):
         return self._coroutine
 
     def __await__(self) -> Generator[Any, Any, T_co]:
-        return self._begin().__await__()
+        if self._coroutine is None:  # as `_begin`
+            self.awaited = True
+            self._coroutine = self._answer()
+        return self._coroutine.__await__()
 
     def send(self, value: Any) -> Any:
         return self._begin().send(value)

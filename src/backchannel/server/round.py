@@ -34,7 +34,7 @@ class Round:
     clock: in seconds since the epoch.
 
     started: when the call has.  suspended: the round ends with questions.  failure: the call cannot go on.  ended: the
-    handler has.
+    handler has.  steps: what was begun in it.
     """
 
     suspended = False
@@ -59,7 +59,7 @@ class Round:
         self._nursery = nursery
         self._task = None if threaded else current_task()
         self._questions: list[Question[Any]] = []
-        self._steps: list[StepRun] = []
+        self.steps: list[StepRun] = []
         self._journal = journal
         self._told: Told | None = None
         if journal is not None and was_told(journal):
@@ -92,15 +92,16 @@ class Round:
 
     def live(self) -> None:
         """Raises: CallFinished after the handler; before, what stopped it: a mismatch, or Suspend."""
-        if self.ended or (in_job.get() and self.stopped):
+        if not (self.ended or self.suspended or self.failure is not None):
+            return
+        if self.ended or in_job.get():
             raise CallFinished(
                 "this call has ended; finish what uses its context before the handler returns, or do it in a job of "
                 "ctx.background, which asks and tells with a ctx.detach() that it is given"
             )
         if self.failure is not None:
             raise self.failure
-        if self.suspended:
-            suspend(self._task)
+        suspend(self._task)
 
     def is_new(self, where: Where) -> bool:
         """Whether the message that the line `where` sends now was not sent in an earlier round."""
@@ -164,7 +165,7 @@ class Round:
         """Take a place for work, and begin it if nothing is recorded there."""
         run = StepRun(self._place(STEP, name, digest, key), function, args, kwargs)
         if not run.done:
-            self._steps.append(run)
+            self.steps.append(run)
             self._nursery.start(run.run)
         return run
 
@@ -194,17 +195,6 @@ class Round:
         """Nobody waits for a step any more. If that is because the round ends, it is finished and recorded."""
         if not self.suspended:
             run.cancel()
-
-    async def finish_steps(self) -> None:
-        """Wait for every step that has started, so that it is recorded."""
-        for run in self._steps:
-            await run.wait()
-
-    def _stop(self) -> None:
-        """The handler has ended, and with it what still runs."""
-        for run in self._steps:
-            run.cancel()
-        self._questions.clear()  # which know this round: no cycle is left of a call
 
 
 def check_key(key: str) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .session_roots import SessionRoots
 
 ROOTS_CHANGED = "notifications/roots/list_changed"
+_OUTCOMES, _FOR_OTHERS = (Response, ErrorResponse), (Incoming, Reply)
 logger = logging.getLogger("backchannel.server")
 
 
@@ -81,10 +82,10 @@ class Session:
     def receive(self, message: Message | Malformed) -> Incoming | Reply | None:
         """Take one message. Returns a request to serve, or a reply to send; what needs neither is done here."""
         event = self.peer.receive(message)
-        if isinstance(message, Response | ErrorResponse):
-            self.unanswered = 0  # also where it comes too late: the client does answer
-        if isinstance(event, Incoming | Reply):
+        if isinstance(event, _FOR_OTHERS):
             return event
+        if isinstance(message, _OUTCOMES):
+            self.unanswered = 0  # also where it comes too late: the client does answer
         self._take(event)
         if isinstance(event, Dropped) or (isinstance(event, Heard) and event.notification.method == ROOTS_CHANGED):
             self._hand_on(message)
@@ -117,7 +118,8 @@ class Session:
 
     def check(self, request: Request) -> None:
         """Raises: LocalProtocolError if a legacy request is not possible in this state."""
-        self.state = lifecycle.advance("server", self.state, Step.REQUEST)
+        if self.state is not State.READY:
+            self.state = lifecycle.advance("server", self.state, Step.REQUEST)
 
     def when_ready(self, action: Callable[[], object]) -> None:
         """Run `action` once the client has sent `initialized`: now, or then."""

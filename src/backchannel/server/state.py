@@ -59,7 +59,8 @@ class Flow(msgspec.Struct, array_like=True):
     stored: str = ""
 
 
-_Claims = tuple[Binding, str, Flow, float, float, float]  # audience is the string; issue, expiry, expiry of the flow
+_Claims = tuple[msgspec.Raw, str, Flow, float, float, float]
+"""The Binding as it was encoded, audience, flow, and the times of issue, expiry, and expiry of the flow."""
 
 
 def _number(text: str) -> int | float:
@@ -70,11 +71,12 @@ def _number(text: str) -> int | float:
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Claims).decode
+_decode_binding = msgspec.msgpack.Decoder(Binding).decode
 _read = msgspec.json.Decoder(float_hook=_number).decode
 _write = msgspec.json.Encoder(order="deterministic").encode
 
 
-def digest(raw_json: bytes | None) -> bytes:
+def digest(raw_json: bytes | msgspec.Raw | None) -> bytes:
     """SHA-256 of arguments in canonical form, so that a gateway which writes the same JSON differently does no harm.
 
     The order of members, white space, escapes, and 1, 1.0 or 1e0 make no difference, and None, null and {} agree. What
@@ -167,11 +169,15 @@ class RequestState:
         return flow, hashlib.sha256(plain).hexdigest()
 
     def _verified(self, token: str, binding: Binding, audience: str) -> tuple[Flow, bytes]:
-        unsealed = self._unseal(token)
-        if isinstance(unsealed, str):
-            raise self._rejected(unsealed)
-        claims, plain = unsealed
-        if reason := self._objection(claims, binding, self.audience or audience):
+        plain = self._unseal(token)
+        if isinstance(plain, str):
+            raise self._rejected(plain)
+        try:
+            claims = _decode(plain)
+            reason = self._objection(claims, binding, self.audience or audience)
+        except msgspec.DecodeError:
+            reason = "forged"
+        if reason:
             raise self._rejected(reason)
         return claims[2], plain
 
@@ -230,18 +236,12 @@ class RequestState:
         logger.log(level, "requestState rejected: %s", advice or reason)
         return StateRejected()
 
-    def _unseal(self, token: str) -> tuple[_Claims, bytes] | str:
-        """The claims of a token that one of our keys sealed, and their bytes, or the reason why it is none."""
+    def _unseal(self, token: str) -> bytes | str:
+        """What was sealed in a token, or the reason why one of our keys did not."""
         if len(token) > self.max_size:
             return "too large"
         raw = _to_bytes(token)
-        if _to_text(raw) != token:  # one spelling only: the last character may have bits that do not count
-            return "not Base64"
-        plain = self._opened(raw)
-        try:
-            return plain if isinstance(plain, str) else (_decode(plain), plain)
-        except msgspec.DecodeError:
-            return "forged"
+        return self._opened(raw) if raw else "not Base64"
 
     def _opened(self, sealed: bytes) -> bytes | str:
         """What the codec makes of it, or the reason why it refuses; a foreign one's own may tell too much."""
@@ -254,12 +254,13 @@ class RequestState:
 
     def _objection(self, claims: _Claims, binding: Binding, audience: str) -> str:
         """Why a genuine state does not count for this request now, else "" (basic/patterns/mrtr, To prevent replay)."""
-        sealed_binding, sealed_audience, flow, issued, expires, flow_expires = claims
-        if not hmac.compare_digest(_encode((binding, audience)), _encode((sealed_binding, sealed_audience))):
-            members = [
-                name for name in Binding.__struct_fields__ if getattr(binding, name) != getattr(sealed_binding, name)
-            ]
-            return f"other {members[0] if members else 'audience'}"
+        sealed, sealed_audience, flow, issued, expires, flow_expires = claims
+        if not hmac.compare_digest(_encode(binding), sealed):
+            other = _decode_binding(sealed)
+            members = [name for name in Binding.__struct_fields__ if getattr(binding, name) != getattr(other, name)]
+            return f"other {members[0] if members else 'encoding'}"
+        if audience != sealed_audience:
+            return "other audience"
         now = self.clock()
         if issued > now + 60.0:  # the clock of another instance may be a little ahead
             return "issued in the future"
@@ -278,16 +279,20 @@ class RequestState:
         return other
 
 
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
-_STANDARD = bytes.maketrans(b"-_", b"+/")
+_SWAP = bytes.maketrans(b"+/-_=", b"-_+/!")
+"""Between the two alphabets of Base64, in both directions; what is of the wrong one is of none then."""
 
 
 def _to_text(raw: bytes) -> str:
-    return binascii.b2a_base64(raw, newline=False).translate(_URL_SAFE, b"=").decode("ascii")
+    return binascii.b2a_base64(raw, newline=False).rstrip(b"=").translate(_SWAP).decode("ascii")
 
 
 def _to_bytes(token: str) -> bytes:
+    """What was written as this token; b"" for any other spelling of it, such as with other bits that do not count in
+    the last character, and for what is none."""
     try:
-        return binascii.a2b_base64(token.encode("ascii").translate(_STANDARD) + b"=" * (-len(token) % 4))
+        text = token.encode("ascii").translate(_SWAP) + b"=" * (-len(token) % 4)
+        raw = binascii.a2b_base64(text)
     except ValueError:
         return b""
+    return raw if binascii.b2a_base64(raw, newline=False) == text else b""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -25,6 +25,8 @@ RETRY = 1.0
 """Seconds after which a reader whose connection is closed comes back, where nobody says."""
 _TURN = 32
 _NOTHING: Any = ()
+_ANSWERS = (Response, ErrorResponse, Answers)
+_NO_LINE: tuple[object, bytes] = (None, b"")
 _LONGEST = 86_400
 
 
@@ -56,6 +58,7 @@ class EventStream:
         self._primed = False
         self._drained = 0
         self._changed: Waiter | None = None
+        self._newest = _NO_LINE
         self.started = False
         self.closed = False
         self.dropped = 0
@@ -88,8 +91,9 @@ class EventStream:
 
     def append(self, message: Message | Answers) -> bool:
         """Add a message. Never blocks. Returns False, and counts it in `dropped`, if the stream is closed or full."""
-        answers = isinstance(message, Response | ErrorResponse | Answers)
-        size = 0 if answers and not self._keep else _size(message)
+        answers = isinstance(message, _ANSWERS)
+        line = b"" if answers and not self._keep else _line(message)
+        size = len(line)
         unread = len(self._log) - self._read
         full = unread >= self._limit or (unread > 0 and self._unread_bytes + size > ROOM)
         if self.closed or (full and not answers):
@@ -100,6 +104,8 @@ class EventStream:
         self._log.append(message)  # type: ignore[arg-type]  # nobody reads Answers but to write them
         self._sizes.append(size)
         self._unread_bytes += size
+        if self._keep:
+            self._newest = message, line
         self._start()
         return True
 
@@ -171,6 +177,10 @@ class EventStream:
         dismissed."""
         while self.idle(reader):
             await self.change()
+        return self.read(reader)
+
+    def read(self, reader: object = None) -> Message | None:
+        """The same without waiting: None also where there is no message yet."""
         if self._read == len(self._log) or not self.keeps(reader):
             return None
         message = self._log[self._read]
@@ -183,9 +193,15 @@ class EventStream:
             self._read_bytes -= self._sizes.popleft()
             self._read -= 1
             self._forgotten += 1
-        if not self._crowded:
+        if self._changed is not None and not self._crowded:
             self._wake()
         return message
+
+    def line(self, message: Message) -> bytes:
+        """The JSON of the message that came last, which was written to know its size; b"" for others, and where it is
+        not known. It is so once."""
+        (newest, line), self._newest = self._newest, _NO_LINE
+        return line if newest is message else b""
 
     def idle(self, reader: object = None) -> bool:
         """Whether `next` would wait."""
@@ -197,9 +213,9 @@ class EventStream:
 
     def keeps(self, reader: object) -> bool:
         """Whether this reader has been neither replaced nor dismissed."""
-        if self._dismissed is not None and self.position >= self._dismissed:
+        if self._reader is not reader:
             return False
-        return self._reader is reader
+        return self._dismissed is None or self.position < self._dismissed
 
     async def drain(self) -> None:
         """Wait until the reader has caught up, so that a fast writer does not fill the memory. Where nobody reads there
@@ -209,11 +225,11 @@ class EventStream:
         while self._crowded and not self.closed and not self._deserted:
             await self.change()
 
-    async def change(self) -> None:
-        """Wait until something has happened to it."""
+    def change(self) -> Awaitable[None]:
+        """Wait until something has happened to it; to be awaited."""
         if self._changed is None:
             self._changed = Waiter()
-        await self._changed.wait()
+        return self._changed.wait()
 
     def wake(self) -> None:
         """End what waits for a change."""
@@ -231,9 +247,9 @@ def check_retry(retry: float) -> None:
         raise ValueError(f"retry is a number of seconds from 0 to {_LONGEST} (a day), not {retry}")
 
 
-def _size(message: Message | Answers) -> int:
-    """How many bytes a message has; 0 for one that JSON cannot carry."""
+def _line(message: Message | Answers) -> bytes:
+    """A message as JSON; b"" for one that JSON cannot carry."""
     try:
-        return len(encode_anyway(message))
+        return encode_anyway(message)
     except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
-        return 0
+        return b""

@@ -14,6 +14,8 @@ KEEP = HIGH_WATER
 _ENDED = 8  # streams of a session that are kept although they were read to their end
 _UNREAD = 64  # and of those that have ended, and whose client has not come back for the rest
 
+_NO_STREAMS: tuple[dict[str, EventStream], dict[str, EventStream]] = ({}, {})
+
 
 class MemorySessions:
     """A SessionStore for one process.
@@ -49,7 +51,7 @@ class MemoryEvents:
 
     def __init__(self) -> None:
         self._standing: dict[str, EventStream] = {}  # each session has one, and most have no other
-        self._others: dict[str, dict[str, EventStream]] = {}
+        self._others: dict[str, tuple[dict[str, EventStream], dict[str, EventStream]]] = {}  # those that ended apart
 
     def new(self, on_first: Callable[[], None] | None = None, limit: int = LIMIT, polled: bool = False) -> EventStream:
         return EventStream(on_first, limit, KEEP, polled)
@@ -58,18 +60,22 @@ class MemoryEvents:
         if name == STANDING:
             self._standing[session] = stream
             return
-        streams = self._others.setdefault(session, {})
-        ended: list[str] = []
-        unread: list[str] = []
-        for other, one in streams.items():
-            if one.closed:
-                (unread if len(one) else ended).append(other)
-        for old in ended[:-_ENDED] + unread[:-_UNREAD]:
-            del streams[old]
+        streams, ended = self._others.setdefault(session, ({}, {}))
+        for other in [other for other, one in streams.items() if one.over]:
+            ended[other] = streams.pop(other)
+        while len(ended) > _ENDED:
+            del ended[next(iter(ended))]
+        if len(streams) > _UNREAD:
+            unread = [other for other, one in streams.items() if one.closed]
+            for old in unread[:-_UNREAD]:
+                del streams[old]
         streams[name] = stream
 
     async def find(self, session: str, name: str) -> EventStream | None:
-        return self._standing.get(session) if name == STANDING else self._others.get(session, {}).get(name)
+        if name == STANDING:
+            return self._standing.get(session)
+        streams, ended = self._others.get(session, _NO_STREAMS)
+        return streams.get(name, ended.get(name))
 
     def drop(self, session: str, name: str | None = None) -> None:
         if name is None or name == STANDING:
@@ -77,7 +83,8 @@ class MemoryEvents:
         if name is None:
             self._others.pop(session, None)
         else:
-            self._others.get(session, {}).pop(name, None)
+            for streams in self._others.get(session, _NO_STREAMS):
+                streams.pop(name, None)
 
 
 class MemoryBus:

@@ -10,6 +10,7 @@ from typing import Any
 from ...errors import LocalProtocolError
 from ...protocol.jsonrpc import Answers, ErrorObject, ErrorResponse, Message, Request, encode_anyway
 from ...protocol.sse import COMMENT, encode_event
+from ..alarm import Alarm
 from ..outbox import encoded
 from ..streams import EventStream
 from .session import Reading
@@ -58,13 +59,13 @@ async def send_events(send: Send, reading: Reading, keep_alive: float, headers: 
         # "The server SHOULD immediately send an SSE event consisting of an event ID and an empty data field"
         # (2025-11-25 basic/transports, Sending Messages). One that reads on has the id of an event before.
         chunk = encode_event(b"", id=reading.event_id) if reading.polled and stream.prime() else b""
-        while stream.keeps(reader) and not stream.over:
+        while True:
             if len(stream):
-                events = await _events(reading, reader)
+                events = _events(reading, reader)
                 chunk += events
                 size += len(events)
-                if stream.over:
-                    break
+            if stream.over or not stream.keeps(reader):
+                break
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
             chunk = b""
             if len(stream):
@@ -73,7 +74,7 @@ async def send_events(send: Send, reading: Reading, keep_alive: float, headers: 
                 chunk = COMMENT
         # "If the server does close the connection prior to terminating the SSE stream, it SHOULD send an SSE event with
         # a standard retry field before closing the connection" (2025-11-25 basic/transports, Sending Messages)
-        if reading.polled and not stream.over:
+        if not stream.over and reading.polled:
             chunk += _retry(stream.retry)
         await send({"type": "http.response.body", "body": chunk})
     except OSError:
@@ -92,7 +93,7 @@ def _retry(seconds: float) -> bytes:
 class _Silence:
     """Waits for what a stream's reader can read, some seconds at most.
 
-    How it works: one timer lasts as long as the reader. When it fires it looks how long ago the wait began, and sleeps
+    How it works: one alarm lasts as long as the reader. When it rings it looks how long ago the wait began, and is set
     again for what is left.
     """
 
@@ -103,7 +104,7 @@ class _Silence:
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._is_long = False
-        self._timer = self._loop.call_later(seconds, self._look)
+        self._alarm = Alarm(seconds, self._look)
 
     async def lasts(self) -> bool:
         """Wait for a message, or the end. Returns True if there was neither for so many seconds."""
@@ -119,29 +120,28 @@ class _Silence:
         if left <= 0:
             self._is_long, left = True, self._seconds
             self._stream.wake()
-        self._timer = self._loop.call_later(left, self._look)
+        self._alarm = Alarm(left, self._look)
 
     def stop(self) -> None:
         """The reader leaves."""
-        self._timer.cancel()
+        self._alarm.stop()
 
 
-async def _events(reading: Reading, reader: object) -> bytes:
+def _events(reading: Reading, reader: object) -> bytes:
     """Some messages that are there, as events."""
-    events, size = [], 0
-    while len(reading.stream) and size < _CHUNK:
-        message = await reading.stream.next(reader)
-        if message is None:
-            break
-        events.append(_event(message, reading))
-        size += len(events[-1])
-    return b"".join(events)
+    events = b""
+    while len(events) < _CHUNK and (message := reading.stream.read(reader)) is not None:
+        events += _event(message, reading)
+    return events
 
 
 def _event(message: Message, reading: Reading) -> bytes:
     """One message as an event. One that JSON cannot carry is left out, and whoever asked with it is told."""
     try:
-        return encode_event(encoded(message), id=reading.event_id)
+        line = reading.stream.line(message)
+        if not line or b"\n" in line or b"\r" in line:
+            line = encoded(message)
+        return encode_event(line, id=reading.event_id)
     except LocalProtocolError as error:
         logger.error("a message was not sent: %s", error)
         if isinstance(message, Request) and reading.session is not None:
@@ -211,4 +211,5 @@ class Watches:
     def _begin(self) -> None:
         waiting, self._waiting = self._waiting, []
         for watch in waiting:
-            watch.begin(self._loop)
+            if watch.armed:
+                watch.begin(self._loop)

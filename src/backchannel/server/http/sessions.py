@@ -49,7 +49,7 @@ class Sessions:
         """The session of this id, if it is there and belongs to this principal."""
         self.expire()
         session = self._sessions.get(id)
-        if session is None or not same(session.principal, principal):
+        if session is None or (session.principal is not principal and not same(session.principal, principal)):
             return None
         self.touch(session)
         return session
