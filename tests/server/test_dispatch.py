@@ -695,11 +695,11 @@ async def test_a_thousand_asking_calls_at_once(version: str) -> None:
                     group.start_soon(one, n)
             for n in range(1000):
                 result = replies[n].result
-                assert result["inputRequests"]["elicit-1"].params.message == f"{n}"
+                assert result.input_requests["elicit-1"].params.message == f"{n}"
             second = await wire.call(
                 "tool",
                 {"n": 7},
-                requestState=replies[7].result["requestState"],
+                requestState=replies[7].result.request_state,
                 inputResponses={"elicit-1": accept("seven")},
             )
             assert text(second) == "7 seven"

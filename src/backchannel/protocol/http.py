@@ -174,9 +174,16 @@ def _in_order(headers: Headers, body: bytes, accept: Accept, methods: Mapping[st
     named = (params.meta.version or "").encode()
     if whole.method != name or named != stated or params.meta.client_capabilities is None:
         return None
-    if method.name is not None and decode_value(headers.get("mcp-name")) != getattr(params, method.name):
+    if method.name is not None and not _names(headers, getattr(params, method.name)):
         return None
     return Call(Request(whole.id, name), version, method, params, accept)
+
+
+def _names(headers: Headers, wanted: str) -> bool:
+    given = headers.raw.get(b"mcp-name", b"")
+    if given == wanted.encode() and wanted.isascii() and wanted.isprintable() and not wanted.startswith(_PREFIX):
+        return True
+    return decode_value(headers.get("mcp-name")) == wanted
 
 
 class _Claim(msgspec.Struct):
@@ -249,14 +256,10 @@ def encode_value(value: str) -> str:
 
 def decode_value(header: str | None) -> str | None:
     """The value of such a header; None if it is absent, not well encoded, or has characters that no header may have."""
-    if header is None or not header.isascii():
+    if header is None or not header.isascii() or not header.replace("\t", " ").isprintable():
         return None
-    if not header.isprintable() and not header.replace("\t", " ").isprintable():
-        return None
-    if not header.startswith(_PREFIX):
-        return header
     rest = header.removeprefix(_PREFIX)
-    if not rest.endswith(_SUFFIX):
+    if rest == header or not rest.endswith(_SUFFIX):
         return header
     try:
         return base64.b64decode(rest.removesuffix(_SUFFIX), validate=True).decode()

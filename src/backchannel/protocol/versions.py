@@ -15,6 +15,7 @@ import msgspec
 from ..errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, UnsupportedVersion
 from .types.base import Wire
 from .types.content import AudioContent, ResourceLink, TextContent
+from .types.mrtr import InputRequiredResult
 from .types.prompts import PromptMessage
 from .types.tools import CallToolResult, CompleteToolResult
 
@@ -194,9 +195,8 @@ def finish(version: Version, method: str, result: Wire | dict[str, Any], server_
     result: as a type of the wire, or as a dict of its wire names, which is changed and returned.
     """
     features = FEATURES[version]
-    if features.era is Era.MODERN and type(result) is CallToolResult:  # in a third of the time
-        about = {META_SERVER_INFO: server_info, **(result.meta or {})}
-        return CompleteToolResult(result.content, result.structured_content, result.is_error, "complete", about)
+    if features.era is Era.MODERN and isinstance(result, (CallToolResult, InputRequiredResult)):
+        return _finished(result, server_info)  # in a third of the time
     if isinstance(result, Wire):
         result = result.members()
     if features.era is Era.MODERN:
@@ -227,6 +227,13 @@ def finish(version: Version, method: str, result: Wire | dict[str, Any], server_
             for message in result.get("messages", ())
         ]
     return result
+
+
+def _finished(result: CallToolResult | InputRequiredResult, server_info: Any) -> Wire:
+    about = {META_SERVER_INFO: server_info, **(result.meta or {})}
+    if isinstance(result, CallToolResult):
+        return CompleteToolResult(result.content, result.structured_content, result.is_error, "complete", about)
+    return msgspec.structs.replace(result, meta=about)
 
 
 def _without(members: frozenset[str], entry: Wire | dict[str, Any]) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class Dispatcher:
             return None
         self.tally.calls += 1
         try:
-            handler = find(exchange)
+            handler = exchange.handler = find(exchange)
             result = handler.now(exchange) if handler.at_once else None
             if result is None:
                 return None
@@ -196,7 +196,7 @@ class Dispatcher:
             raise LocalProtocolError(INVALID_PARAMS, f"Invalid params: unknown log level {level[:50]!r}")
         find = self._askable.get(exchange.name)
         if find is not None:
-            return self._ask(exchange, find(exchange))
+            return self._ask(exchange, exchange.handler or find(exchange))
         simple = self._simple.get(exchange.name)
         if simple is not None:
             return simple(exchange)
@@ -340,7 +340,9 @@ class Dispatcher:
         """Tell the author what the handler does around its questions that it should not. how: it ended, if not by the
         suspension."""
         assert isinstance(inputs, JournaledInputs)
-        advise(handler.function, handler.signature.context, inputs.stopped_at)
+        if not handler.advised:
+            handler.advised = True
+            advise(handler.function, handler.signature.context, inputs.stopped_at)
         if how:
             logger.warning(
                 "%s:%d: the handler %s although its question was not answered yet; that was discarded. Something "

@@ -20,6 +20,7 @@ from ..protocol.types.base import Implementation
 from ..protocol.versions import Version
 
 if TYPE_CHECKING:
+    from .handler import Handler
     from .inputs import Inputs
     from .session import Session
     from .state import Flow
@@ -90,8 +91,8 @@ class Exchange(msgspec.Struct, eq=False):
     stream: carries what flows before the response.  session: the legacy session, None on modern or without one.
     can_stream: False where the response can only be one JSON object, so nothing may flow before it.
     progress: the last that was reported.  claimed: with a StateStore, its state counts as used; unused: but not
-    after all, for the request was wrong, or the store failed; flow: what the state holds.  early: gives what the
-    handler has given already.
+    after all, for the request was wrong, or the store failed; flow: what the state holds.  handler: if it was looked
+    up already; early: gives what that has given.
     """
 
     request: Request
@@ -111,6 +112,7 @@ class Exchange(msgspec.Struct, eq=False):
     cancelled: bool = False
     claimed: bool = False
     unused: bool = False
+    handler: Handler | None = None
     early: Callable[[], Any] | None = None
     flow: Flow | None = None
     hung_up: bool = False

@@ -78,7 +78,7 @@ class GivenSignature(Signature):
         hidden = [name for name, node in properties.items() if isinstance(node, dict) and node.get("writeOnly") is True]
         self._hidden = re.compile(rf"({'|'.join(map(re.escape, hidden))})\b.*, got ") if hidden else None
 
-    def bind(self, arguments: bytes | msgspec.Raw | None) -> dict[str, Any]:
+    def bind(self, arguments: bytes | msgspec.Raw | msgspec.UnsetType | None) -> dict[str, Any]:
         """As for any signature. Values are as JSON has them. Raises: BadArguments."""
         try:
             value = _decode(arguments) if arguments else {}

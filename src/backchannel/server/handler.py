@@ -47,6 +47,8 @@ class Handler:
         self._asks = bool(questions.names)
         self.threaded = not signature.is_async and not inline
         """Whether the function runs in a worker thread."""
+        self.advised = False
+        """Whether its author was told what it does around its questions."""
         self._inline = inline
         self.at_once = (inline or _never_waits(function)) and signature.context is None and not self._asks
         """Whether a call is done when the function is: it waits for nothing, and knows nobody to ask or tell."""

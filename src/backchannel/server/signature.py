@@ -113,7 +113,7 @@ class Signature:
             signature.output = None if described is None else Output(described, where, names, inline_refs)
         return signature
 
-    def bind(self, arguments: bytes | msgspec.Raw | None) -> dict[str, Any]:
+    def bind(self, arguments: bytes | msgspec.Raw | msgspec.UnsetType | None) -> dict[str, Any]:
         """The keyword arguments for the function, from the JSON object `arguments`. Nothing, or null, means `{}`.
 
         Raises: BadArguments.

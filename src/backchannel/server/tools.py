@@ -90,7 +90,7 @@ class ToolHandler(Handler):
 
     def bind(self, params: CallToolParams) -> dict[str, Any]:
         try:
-            return self.signature.bind(params.arguments or None)
+            return self.signature.bind(params.arguments)
         except BadArguments as error:
             raise ToolError(str(error)) from error
 

@@ -172,7 +172,7 @@ class HttpApp:
         if self.server.tools.scoped and (denied := self._denied(verdict, principal, scope, headers)) is not None:
             return send_json(send, denied.status, denied.error, denied.headers)
         lifespan = self._lifespan
-        if lifespan is not None and lifespan.ready is not None and not lifespan.over:
+        if lifespan is not None and lifespan.ready is not None and lifespan.loop is asyncio.get_running_loop():
             return lifespan.ready.serve(verdict, principal, receive, send)
         return self._first(verdict, principal, receive, send)
 

@@ -24,7 +24,8 @@ class Lifespan:
 
     sessions: whether legacy clients get sessions.  fleet: where these live; None: here.
 
-    posts: what serves, from when there is something.  ready: the same, once requests may come in.
+    posts: what serves, from when there is something.  ready: the same, while requests may come in.  loop: its event
+    loop.
     """
 
     def __init__(self, server: Server, sessions: bool, fleet: Fleet | None = None):
@@ -33,14 +34,14 @@ class Lifespan:
         self._ready = Waiter()
         self._stop = asyncio.Event()
         self._grace = 0.0
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         # Not in the context of the request that happens to be the first.
-        self._task = self._loop.create_task(self._live(server, sessions, fleet), context=Context())
+        self._task = self.loop.create_task(self._live(server, sessions, fleet), context=Context())
 
     @property
     def over(self) -> bool:
         """Whether it has ended, or belongs to an event loop that is not the running one."""
-        return self._task.done() or self._loop is not asyncio.get_running_loop()
+        return self._task.done() or self.loop is not asyncio.get_running_loop()
 
     async def started(self) -> Posts:
         """Wait for the start. Raises: what the server's lifespan raises."""
@@ -77,6 +78,7 @@ class Lifespan:
                 raise
             self._ready.fail(error)
         finally:
+            self.ready = None
             self._ready.fail(RuntimeError("the app was stopped while it started"))
 
     async def _tend(self, sessions: Sessions | None, seconds: float) -> None:

@@ -117,7 +117,7 @@ class Posts:
                 return await send_json(send, fault.status, _error(None, str(fault), fault.code))
             return await send_json(send, 202, None)
         exchange = self._exchange(event.request, session, reply)
-        if isinstance(exchange, LocalProtocolError | UnsupportedVersion):
+        if isinstance(exchange, (LocalProtocolError, UnsupportedVersion)):
             session.peer.finish(event.request.id)
             return await reply.finish(_error(event.request.id, str(exchange), exchange.code), exchange.status)
         exchange.principal = principal
@@ -140,7 +140,7 @@ class Posts:
 
         def begin(request: Request) -> Exchange:
             exchange = self._exchange(request, session, reply)
-            if isinstance(exchange, LocalProtocolError | UnsupportedVersion):
+            if isinstance(exchange, (LocalProtocolError, UnsupportedVersion)):
                 raise exchange
             exchange.principal, exchange.can_stream = principal, reply.streams
             if alone:
