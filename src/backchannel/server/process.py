@@ -229,9 +229,9 @@ class Ending:
 
 
 def settle() -> None:
-    """Keep what was made for the start, which stays, out of all garbage collections to come, and have these seldom: they
-    would look through it each time, and through the requests that are being served, where there is nothing to find;
-    that is what a slow call waits for."""
+    """Keep what was made for the start, which stays, out of all garbage collections to come, and have these seldom:
+    they would look through it each time, and through the requests that are being served, where there is nothing to
+    find; that is what a slow call waits for."""
     gc.collect()
     gc.freeze()
     often, *others = gc.get_threshold()
