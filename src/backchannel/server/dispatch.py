@@ -324,8 +324,7 @@ class Dispatcher:
         assert isinstance(inputs, JournaledInputs)
         flow = Flow(inputs.call_id, inputs.round, inputs.started, inputs.dump())
         exchange.unused = True  # unless the next state is made
-        state, binding, name = self.server.state, self._binding(exchange), self.server.info.name
-        token = state.seal(flow, binding, name) if state.store is None else await state.pack(flow, binding, name)
+        token = await self.server.state.pack(flow, self._binding(exchange), self.server.info.name)
         exchange.unused = False
         return InputRequiredResult(
             result_type="input_required", input_requests=inputs.requests or None, request_state=token

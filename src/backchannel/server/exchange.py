@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -20,6 +20,7 @@ from ..protocol.types.base import Implementation
 from ..protocol.versions import Version
 
 if TYPE_CHECKING:
+    from .explicit import InputRequired
     from .handler import Handler
     from .inputs import Inputs
     from .session import Session
@@ -92,7 +93,7 @@ class Exchange(msgspec.Struct, eq=False):
     can_stream: False where the response can only be one JSON object, so nothing may flow before it.
     progress: the last that was reported.  claimed: with a StateStore, its state counts as used; unused: but not
     after all, for the request was wrong, or the store failed; flow: what the state holds.  handler: if it was looked
-    up already; early: gives what that has given.
+    up already; early: what that has returned or raised.
     """
 
     request: Request
@@ -113,7 +114,7 @@ class Exchange(msgspec.Struct, eq=False):
     claimed: bool = False
     unused: bool = False
     handler: Handler | None = None
-    early: Callable[[], Any] | None = None
+    early: InputRequired | BaseException | None = None
     flow: Flow | None = None
     hung_up: bool = False
     progress: float = -math.inf

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from inspect import CO_COROUTINE, isawaitable
 from types import CoroutineType, FunctionType, MethodType
-from typing import Any, NoReturn
+from typing import Any
 
 from ..errors import ConfigurationError, UrlRequired
 from .context import Context
@@ -65,7 +65,9 @@ class Handler:
         """
         if exchange.early is not None:
             early, exchange.early = exchange.early, None
-            return early()
+            if isinstance(early, BaseException):
+                raise early
+            return early
         params, signature = exchange.params, self.signature
         arguments = self.bind(params)
         if self._asks:
@@ -94,10 +96,10 @@ class Handler:
         except BaseException as error:
             if isinstance(error, Exception) and not isinstance(error, UrlRequired):
                 raise
-            exchange.early = partial(_again, error)
+            exchange.early = error
             return None
         if isinstance(value, InputRequired):
-            exchange.early = partial(_same, value)
+            exchange.early = value
             return None
         return self.result(exchange.params, value)
 
@@ -126,14 +128,6 @@ def _end(coroutine: Any) -> Any:
     except StopIteration as end:
         return end.value
     raise RuntimeError("a coroutine waits that has no await")
-
-
-def _again(error: BaseException) -> NoReturn:
-    raise error
-
-
-def _same(value: InputRequired) -> InputRequired:
-    return value
 
 
 def name_of(function: Callable[..., Any], name: str | None, what: str) -> str:

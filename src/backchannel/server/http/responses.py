@@ -170,11 +170,10 @@ class Watch:
         self.armed = True
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin, if it is not over by now."""
-        if self.armed:
-            self._task = loop.create_task(self._wait())
-            if self._quiet is not None:
-                self._handle = loop.call_later(self._seconds, self._quiet)
+        """Begin. It must not be over by now."""
+        self._task = loop.create_task(self._wait())
+        if self._quiet is not None:
+            self._handle = loop.call_later(self._seconds, self._quiet)
 
     async def _wait(self) -> None:
         try:
